@@ -1,0 +1,75 @@
+# Every target but `protos`, `lint`, `check` and `e2e` needs Go alone. Those four build pinned tools (tools/go.mod) once
+# into .tools/, and `e2e` also needs npm.
+GO ?= go
+
+# Keyed by what decides the binaries, so a changed pin or Go release builds anew and nothing else does.
+TOOLS = .tools/$(shell cksum < tools/go.sum | cut -d' ' -f1)-$(shell $(GO) env GOVERSION)
+LINT = $(TOOLS)/golangci-lint
+BUF = $(TOOLS)/buf
+PROTO_TOOLS = $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
+# The plugins of buf.gen.yaml are found by name.
+BUF_GENERATE = PATH="$(CURDIR)/$(TOOLS):$$PATH" $(BUF) generate
+# Generated files are compared here, outside the tree.
+REGENERATED = .tools/regenerated
+
+.PHONY: build test race bench lint protos check check-format check-vet check-tidy check-protos e2e clean
+
+build: ## Both programs, into bin/.
+	$(GO) build -trimpath -o bin/ ./cmd/rtd ./cmd/rtctl
+
+test: ## All tests that need nothing but Go.
+	$(GO) test ./...
+
+race: ## The same under the race detector (needs a C compiler).
+	$(GO) test -race ./...
+
+bench: ## Every benchmark, with its allocations.
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+lint: $(LINT) $(BUF)
+	$(LINT) run ./...
+	$(BUF) lint
+
+protos: $(PROTO_TOOLS) ## Generated code, after a change to a .proto file.
+	$(BUF_GENERATE)
+
+check: check-format check-vet lint check-protos check-tidy race ## All that a change must pass.
+
+check-format:
+	@files=$$($$($(GO) env GOROOT)/bin/gofmt -l $$(git ls-files -co --exclude-standard -- '*.go')); \
+	if [ -n "$$files" ]; then echo "gofmt -w would change:"; echo "$$files"; exit 1; fi
+
+check-vet:
+	$(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+
+check-tidy:
+	$(GO) mod tidy -diff
+
+check-protos: $(PROTO_TOOLS)
+	@rm -rf $(REGENERATED)
+	$(BUF_GENERATE) -o $(REGENERATED)
+	@for file in $$(cd $(REGENERATED) && find * -name '*.pb.go') $$(git ls-files '*.pb.go'); do \
+		cmp "$(REGENERATED)/$$file" "$$file" || { echo "$$file is stale: run make protos"; exit 1; }; done
+
+e2e: e2e/node_modules/.package-lock.json ## Real SDK clients through real processes.
+	RTD_E2E=1 $(GO) test -count=1 -v ./e2e/
+
+e2e/node_modules/.package-lock.json: e2e/package-lock.json
+	npm ci --prefix e2e
+
+clean:
+	rm -rf bin .tools e2e/node_modules
+
+$(LINT):
+	$(GO) -C tools build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(BUF):
+	$(GO) -C tools build -o $(CURDIR)/$@ github.com/bufbuild/buf/cmd/buf
+
+$(TOOLS)/protoc-gen-go-grpc:
+	$(GO) -C tools build -o $(CURDIR)/$@ google.golang.org/grpc/cmd/protoc-gen-go-grpc
+
+# Of the main module, so that the code generator and the runtime it is generated for cannot drift apart.
+$(TOOLS)/protoc-gen-go:
+	$(GO) build -o $(CURDIR)/$@ google.golang.org/protobuf/cmd/protoc-gen-go

@@ -1,0 +1,242 @@
+// Package rtd_test holds what is true of the tree as a whole: which package may import which, that every package says
+// what it guarantees, and that the tree builds wherever it is checked out.
+package rtd_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/rtd-project/rtd/"
+
+// The modules behind the floors. A trailing slash in a floor means everything below.
+const (
+	cobra     = "github.com/spf13/cobra"
+	grpc      = "google.golang.org/grpc/"
+	hclog     = "github.com/hashicorp/go-hclog"
+	histogram = "github.com/HdrHistogram/hdrhistogram-go"
+	protobuf  = "google.golang.org/protobuf/"
+	sync      = "golang.org/x/sync/"
+	sys       = "golang.org/x/sys/"
+	websocket = "github.com/gobwas/ws/"
+)
+
+// floors names everything a package may import besides the standard library, on every platform, tests apart. Imports
+// point down: a package not listed here may not exist, so that adding one is a decision and not an accident.
+var floors = map[string][]string{
+	"internal/wire":     {websocket},
+	"internal/wiretest": {websocket, "internal/wire"},
+	"internal/dialect":  {websocket, "internal/wire"},
+	"internal/redact":   {},
+	"internal/stats":    {histogram},
+	"internal/relay":    {websocket, sys, "internal/wire"},
+	"internal/sim":      {websocket},
+	"internal/unixsock": {sys, grpc + "credentials"},
+	"pool":              {sync},
+	"proto/rtd/v1":      {grpc, protobuf},
+	"client":            {grpc, protobuf, "proto/", "internal/unixsock"},
+	"daemon": {
+		grpc, protobuf, hclog, sync, sys, websocket, "proto/", "pool", "internal/dialect", "internal/redact", "internal/relay",
+		"internal/sim", "internal/stats", "internal/unixsock", "internal/wire",
+	},
+	"cmd/rtd":           {"daemon", "internal/unixsock"},
+	"cmd/rtctl":         {"cmd/rtctl/command"},
+	"cmd/rtctl/command": {cobra, grpc, protobuf, "proto/", "client", "internal/sim", "internal/unixsock"},
+	"e2e":               {},
+}
+
+// testOnly packages may be imported by tests and by nothing that ships.
+const testOnly = "internal/wiretest"
+
+func TestImportsPointDown(t *testing.T) {
+	for dir, files := range packages(t) {
+		allowed, ok := floors[dir]
+		if !ok {
+			t.Errorf("package %s has no floor: add it to floors in layout_test.go with what it may import", dir)
+			continue
+		}
+		for _, file := range files {
+			for _, spec := range file.syntax.Imports {
+				name := strings.Trim(spec.Path.Value, `"`)
+				if !permitted(name, allowed) {
+					t.Errorf("%s imports %s, which is above its floor %q", file.name, name, allowed)
+				}
+			}
+		}
+	}
+}
+
+func TestFloorsNameExistingPackages(t *testing.T) {
+	found := packages(t)
+	for dir := range floors {
+		if _, ok := found[dir]; !ok {
+			t.Errorf("floors lists %s, which has no Go file", dir)
+		}
+	}
+}
+
+// permitted reports whether an import stands in a floor. Only standard library paths lack a dot in their first element.
+func permitted(name string, allowed []string) bool {
+	if own, ok := strings.CutPrefix(name, module); ok {
+		return own != testOnly && slices.ContainsFunc(allowed, func(floor string) bool { return under(own, floor) })
+	}
+	if first, _, _ := strings.Cut(name, "/"); !strings.Contains(first, ".") {
+		return true
+	}
+	return slices.ContainsFunc(allowed, func(floor string) bool { return under(name, floor) })
+}
+
+func under(name, floor string) bool {
+	return name == strings.TrimSuffix(floor, "/") || strings.HasSuffix(floor, "/") && strings.HasPrefix(name, floor)
+}
+
+func TestPermitted(t *testing.T) {
+	f := func(name string, allowed []string, want bool) {
+		t.Helper()
+		if got := permitted(name, allowed); got != want {
+			t.Errorf("permitted(%q, %q) = %v", name, allowed, got)
+		}
+	}
+	f("net/http", nil, true)
+	f("github.com/gobwas/ws", []string{websocket}, true)
+	f("github.com/gobwas/ws/wsutil", []string{websocket}, true)
+	f("github.com/gobwas/wsother", []string{websocket}, false)
+	f("google.golang.org/grpc/status", []string{grpc + "credentials"}, false)
+	f(module+"pool", []string{"pool"}, true)
+	f(module+"pool", []string{sync}, false)
+	f(module+"proto/rtd/v1", []string{"proto/"}, true)
+	f(module+testOnly, []string{testOnly}, false)
+}
+
+func TestEveryPackageHasOneDocComment(t *testing.T) {
+	for dir, files := range packages(t) {
+		var documented []string
+		for _, file := range files {
+			if file.syntax.Doc != nil {
+				documented = append(documented, file.name)
+				checkDoc(t, dir, file)
+			}
+		}
+		if len(documented) != 1 {
+			t.Errorf("package %s has its doc comment in %d files %q, want one that says what it guarantees and what its caller owes",
+				dir, len(documented), documented)
+		}
+	}
+}
+
+func checkDoc(t *testing.T, dir string, file source) {
+	t.Helper()
+	opening := "Package " + file.syntax.Name.Name + " "
+	if file.syntax.Name.Name == "main" {
+		opening = "Command " + path.Base(dir) + " "
+	}
+	if text := file.syntax.Doc.Text(); !strings.HasPrefix(text, opening) {
+		t.Errorf("the doc comment in %s does not begin with %q", file.name, opening)
+	}
+}
+
+func TestMainFilesAreShort(t *testing.T) {
+	const limit = 50
+	for dir, files := range packages(t) {
+		for _, file := range files {
+			if path.Base(file.name) != "main.go" {
+				continue
+			}
+			if lines := strings.Count(file.text, "\n"); lines >= limit {
+				t.Errorf("%s in %s has %d lines, want fewer than %d: the work belongs in a package that tests can import", file.name, dir, lines, limit)
+			}
+		}
+	}
+}
+
+// machinePath finds home and work directories of whoever wrote a file. It is put together so that it does not find itself.
+var machinePath = regexp.MustCompile(`(^|[^\w./~-])/(` + strings.Join([]string{"work", "root", `home/\w+`, `Users/\w+`}, "|") + `)/`)
+
+func TestNoFileNamesAMachinePath(t *testing.T) {
+	walk(t, func(name string) {
+		if strings.HasSuffix(name, ".pb.go") {
+			return
+		}
+		for number, line := range strings.Split(read(t, name), "\n") {
+			if machinePath.MatchString(line) {
+				t.Errorf("%s:%d names a path of one machine: %s", name, number+1, strings.TrimSpace(line))
+			}
+		}
+	})
+}
+
+func TestMachinePath(t *testing.T) {
+	f := func(line string, want bool) {
+		t.Helper()
+		if got := machinePath.MatchString(line); got != want {
+			t.Errorf("machinePath finds %q: %v", line, got)
+		}
+	}
+	f("cd /"+"work/main", true)
+	f(`dir := "/`+`root/x"`, true)
+	f("/"+"home/ann/src", true)
+	f("/run/rtd/rtd.sock", false)
+	f("internal/work/x", false)
+	f("https://example.com/home/ann/", false)
+}
+
+type source struct {
+	name, text string
+	syntax     *ast.File
+}
+
+// packages parses the files that ship, by directory and for every platform at once: a build constraint hides none.
+func packages(t *testing.T) map[string][]source {
+	t.Helper()
+	found := map[string][]source{}
+	walk(t, func(name string) {
+		if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		text := read(t, name)
+		syntax, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ImportsOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[path.Dir(name)] = append(found[path.Dir(name)], source{name, text, syntax})
+	})
+	return found
+}
+
+// walk visits every file of the project with its slash-separated path; what git ignores (.gitignore) is passed over.
+func walk(t *testing.T, visit func(name string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{".git", ".tools", "bin", "node_modules"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		if entry.Type().IsRegular() {
+			visit(filepath.ToSlash(name))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
