@@ -1,14 +1,11 @@
-# Every target but `protos`, `lint`, `check` and `e2e` needs Go alone. Those four build pinned tools (tools/go.mod) once
-# into .tools/, and `e2e` also needs npm.
+# Every target but `protos`, `lint`, `check` and `e2e` needs Go alone. The first three build pinned tools (tools/go.mod)
+# once, into .tools/; `e2e` needs npm.
 GO ?= go
 
 # Keyed by what decides the binaries, so a changed pin or Go release builds anew and nothing else does.
 TOOLS = .tools/$(shell cksum < tools/go.sum | cut -d' ' -f1)-$(shell $(GO) env GOVERSION)
 LINT = $(TOOLS)/golangci-lint
 BUF = $(TOOLS)/buf
-PROTO_TOOLS = $(BUF) $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc
-# The plugins of buf.gen.yaml are found by name.
-BUF_GENERATE = PATH="$(CURDIR)/$(TOOLS):$$PATH" $(BUF) generate
 # Generated files are compared here, outside the tree.
 REGENERATED = .tools/regenerated
 
@@ -30,8 +27,8 @@ lint: $(LINT) $(BUF)
 	$(LINT) run ./...
 	$(BUF) lint
 
-protos: $(PROTO_TOOLS) ## Generated code, after a change to a .proto file.
-	$(BUF_GENERATE)
+protos: $(BUF) ## Generated code, after a change to a .proto file.
+	$(BUF) generate
 
 check: check-format check-vet lint check-protos check-tidy race ## All that a change must pass.
 
@@ -46,9 +43,9 @@ check-vet:
 check-tidy:
 	$(GO) mod tidy -diff
 
-check-protos: $(PROTO_TOOLS)
+check-protos: $(BUF)
 	@rm -rf $(REGENERATED)
-	$(BUF_GENERATE) -o $(REGENERATED)
+	$(BUF) generate -o $(REGENERATED)
 	@for file in $$(cd $(REGENERATED) && find * -name '*.pb.go') $$(git ls-files '*.pb.go'); do \
 		cmp "$(REGENERATED)/$$file" "$$file" || { echo "$$file is stale: run make protos"; exit 1; }; done
 
@@ -66,10 +63,3 @@ $(LINT):
 
 $(BUF):
 	$(GO) -C tools build -o $(CURDIR)/$@ github.com/bufbuild/buf/cmd/buf
-
-$(TOOLS)/protoc-gen-go-grpc:
-	$(GO) -C tools build -o $(CURDIR)/$@ google.golang.org/grpc/cmd/protoc-gen-go-grpc
-
-# Of the main module, so that the code generator and the runtime it is generated for cannot drift apart.
-$(TOOLS)/protoc-gen-go:
-	$(GO) build -o $(CURDIR)/$@ google.golang.org/protobuf/cmd/protoc-gen-go

@@ -27,6 +27,7 @@ const (
 	protobuf  = "google.golang.org/protobuf/"
 	sync      = "golang.org/x/sync/"
 	sys       = "golang.org/x/sys/"
+	term      = "golang.org/x/term"
 	websocket = "github.com/gobwas/ws/"
 )
 
@@ -45,10 +46,10 @@ var floors = map[string][]string{
 	"proto/rtd/v1":      {grpc, protobuf},
 	"client":            {grpc, protobuf, "proto/", "internal/unixsock"},
 	"daemon": {
-		grpc, protobuf, hclog, sync, sys, websocket, "proto/", "pool", "internal/dialect", "internal/redact", "internal/relay",
+		grpc, protobuf, hclog, sync, sys, term, websocket, "proto/", "pool", "internal/dialect", "internal/redact", "internal/relay",
 		"internal/sim", "internal/stats", "internal/unixsock", "internal/wire",
 	},
-	"cmd/rtd":           {"daemon", "internal/unixsock"},
+	"cmd/rtd":           {hclog, "daemon", "internal/dialect", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},
 	"cmd/rtctl/command": {cobra, grpc, protobuf, "proto/", "client", "internal/sim", "internal/unixsock"},
 	"e2e":               {},
