@@ -190,6 +190,22 @@ func TestMachinePath(t *testing.T) {
 	f("https://example.com/home/ann/", false)
 }
 
+// link finds what a Markdown file points at inside the tree.
+var link = regexp.MustCompile(`\]\(([\w./-]+)(?:#[\w-]+)?\)`)
+
+func TestDocumentationLinksLeadSomewhere(t *testing.T) {
+	walk(t, func(name string) {
+		if path.Ext(name) != ".md" {
+			return
+		}
+		for _, match := range link.FindAllStringSubmatch(read(t, name), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(name), filepath.FromSlash(match[1]))); err != nil {
+				t.Errorf("%s links to %s: %v", name, match[1], err)
+			}
+		}
+	})
+}
+
 type source struct {
 	name, text string
 	syntax     *ast.File
