@@ -1,0 +1,135 @@
+package pool
+
+import "time"
+
+type state uint8
+
+const (
+	stateDialing state = iota
+	stateIdle
+	stateActive
+	stateClosing
+	stateEnded
+)
+
+// Result says where a taken session came from.
+type Result uint8
+
+const (
+	Hit  Result = iota // it was idle
+	Miss               // the caller waited for a dial
+)
+
+func (r Result) String() string {
+	if r == Hit {
+		return "hit"
+	}
+	return "miss"
+}
+
+// Lease is a session that Take has handed out. Its owner ends it with one Dead or Release; its methods are safe for
+// concurrent use. It is also the pool's record of the session before that.
+type Lease struct {
+	pool *Pool
+	conn Conn
+	link link[Lease]
+
+	started time.Time // of its dial
+	born    time.Time // ready
+	taken   time.Time
+	closeBy time.Time // while closing
+	wait    time.Duration
+	limits  limits
+
+	seq        uint64 // order of birth
+	generation uint64
+	state      state
+	result     Result
+	dead       bool  // gone was called
+	cause      error // what gone said
+}
+
+// Conn is the session, the caller's until Dead or Release.
+func (l *Lease) Conn() Conn { return l.conn }
+
+// Result says whether the session was idle.
+func (l *Lease) Result() Result { return l.result }
+
+// Age is how long the session had been ready when it was taken.
+func (l *Lease) Age() time.Duration { return max(0, l.taken.Sub(l.born)) }
+
+// Wait is how long Take waited for a dial; 0 for a hit.
+func (l *Lease) Wait() time.Duration { return l.wait }
+
+// Dead reports that the session proved dead at hand-off, before it was of any use: its slot is free, and the caller takes
+// again. A death within Probation counts as a failed dial. The pool does not close the Conn. Nothing after Dead or Release counts.
+func (l *Lease) Dead(err error) {
+	p := l.pool
+	p.mu.Lock()
+	defer p.unlock()
+	if l.state != stateActive {
+		return
+	}
+	p.end(l)
+	p.counts.Dead++
+	p.mourn(l, err)
+}
+
+// Release reports that the session has ended and its sockets are closed: its slot is free. Nothing after Dead or Release counts.
+func (l *Lease) Release() {
+	p := l.pool
+	p.mu.Lock()
+	defer p.unlock()
+	if l.state != stateActive {
+		return
+	}
+	p.end(l)
+	now := time.Now()
+	if p.outlived(l, now) {
+		p.prove(now)
+	}
+}
+
+// gone is what the DialFunc calls.
+func (l *Lease) gone(err error) {
+	p := l.pool
+	p.mu.Lock()
+	defer p.unlock()
+	switch l.state {
+	case stateDialing, stateActive:
+		// finish or abandon looks at these; the owner of a taken session finds out for itself.
+		l.dead, l.cause = true, err
+	case stateIdle:
+		l.link.remove()
+		l.state = stateEnded
+		p.counts.Evicted[ReasonGone]++
+		p.mourn(l, err)
+	case stateClosing:
+		l.link.remove()
+		l.state = stateEnded
+		p.signal()
+	}
+}
+
+// end frees the slot of an active session.
+func (p *Pool) end(l *Lease) {
+	l.state = stateEnded
+	p.active--
+	p.signal()
+}
+
+// mourn accounts for a session that died without being asked to.
+func (p *Pool) mourn(l *Lease, err error) {
+	p.signal()
+	now := time.Now()
+	if now.Sub(l.born) >= p.cfg.Probation {
+		return
+	}
+	p.fail(now, l.started, classify(err, ClassEarlyDeath), true)
+}
+
+// outlived reports whether l has come through Probation since the last early death was counted: an older survivor proves nothing.
+func (p *Pool) outlived(l *Lease, now time.Time) bool {
+	proof := l.born.Add(p.cfg.Probation)
+	return p.backoff.deaths && proof.After(p.backoff.counted) && reached(proof, now)
+}
