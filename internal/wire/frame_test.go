@@ -241,7 +241,7 @@ func compare(t *testing.T, b []byte, frames []Frame, parserErr error, state ws.S
 	if err == nil {
 		err = ws.CheckHeader(h, state)
 	}
-	longForm := parserErr == ErrControlFrame && b[1]&0x7f > 125 // of a short control frame
+	longForm := parserErr == ErrControlFrame && len(b) > 1 && b[1]&0x7f > 125 // of a short control frame
 	if err == nil && parserErr != ErrLengthForm && parserErr != ErrTooBig && !longForm {
 		t.Fatalf("% x: refused with %v, gobwas takes it", b, parserErr)
 	}
