@@ -1,0 +1,11 @@
+// Package redact keeps secrets out of logs, Close reasons and whatever else leaves the process as text.
+//
+// A Redactor replaces with "[redacted]" every registered secret, and everything that has the shape of a credential: API
+// keys (sk-…), client secrets (ek_…), Bearer tokens, keys in subprotocols, api-key headers, and query parameters whose
+// name sounds like a key, token or secret. It finds them also where the text is percent-encoded (twice, at most) or
+// holds the backslash escapes of JSON and of Go's quoting. Text without secrets is returned as it is.
+//
+// The caller registers every configured secret before text that may hold it is redacted, and redacts before it cuts:
+// half a secret is not recognized. A secret shorter than MinSecret bytes is not replaced, as it would be found
+// everywhere; nor can one be hidden that is itself part of "[redacted]".
+package redact
