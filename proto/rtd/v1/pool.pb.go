@@ -105,7 +105,8 @@ type Pool struct {
 	Active uint32 `protobuf:"varint,11,opt,name=active,proto3" json:"active,omitempty"`
 	// Sessions being closed.
 	Closing uint32 `protobuf:"varint,12,opt,name=closing,proto3" json:"closing,omitempty"`
-	// Idle sessions marked by RecyclePool and not yet replaced.
+	// Of the idle sessions, those that wait for a replacement, because of RecyclePool
+	// or of their age.
 	Recycling uint32 `protobuf:"varint,13,opt,name=recycling,proto3" json:"recycling,omitempty"`
 	// Sessions asked for. Counters run from the start of the daemon.
 	Takes uint64 `protobuf:"varint,14,opt,name=takes,proto3" json:"takes,omitempty"`
@@ -129,8 +130,18 @@ type Pool struct {
 	OldestAge *durationpb.Duration `protobuf:"bytes,23,opt,name=oldest_age,json=oldestAge,proto3" json:"oldest_age,omitempty"`
 	// Time until the next idle session is retired for its age. Unset: none will be.
 	NextRetirementIn *durationpb.Duration `protobuf:"bytes,24,opt,name=next_retirement_in,json=nextRetirementIn,proto3" json:"next_retirement_in,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Age of the youngest idle session. Unset: none is idle.
+	YoungestAge *durationpb.Duration `protobuf:"bytes,25,opt,name=youngest_age,json=youngestAge,proto3" json:"youngest_age,omitempty"`
+	// Clients waiting for a dial.
+	Waiting uint32 `protobuf:"varint,26,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// What keeps the pool from dialling at present, as in skipped. Empty: nothing.
+	Blocked string `protobuf:"bytes,27,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// Rounds of failed dials since the last one that worked.
+	FailuresInRow uint32 `protobuf:"varint,28,opt,name=failures_in_row,json=failuresInRow,proto3" json:"failures_in_row,omitempty"`
+	// Warming dials allowed at once at present; failures lower it.
+	DialLimit     uint32 `protobuf:"varint,29,opt,name=dial_limit,json=dialLimit,proto3" json:"dial_limit,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pool) Reset() {
@@ -329,6 +340,41 @@ func (x *Pool) GetNextRetirementIn() *durationpb.Duration {
 		return x.NextRetirementIn
 	}
 	return nil
+}
+
+func (x *Pool) GetYoungestAge() *durationpb.Duration {
+	if x != nil {
+		return x.YoungestAge
+	}
+	return nil
+}
+
+func (x *Pool) GetWaiting() uint32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Pool) GetBlocked() string {
+	if x != nil {
+		return x.Blocked
+	}
+	return ""
+}
+
+func (x *Pool) GetFailuresInRow() uint32 {
+	if x != nil {
+		return x.FailuresInRow
+	}
+	return 0
+}
+
+func (x *Pool) GetDialLimit() uint32 {
+	if x != nil {
+		return x.DialLimit
+	}
+	return 0
 }
 
 // Backoff is a wait between dials.
@@ -1088,7 +1134,7 @@ var File_rtd_v1_pool_proto protoreflect.FileDescriptor
 
 const file_rtd_v1_pool_proto_rawDesc = "" +
 	"\n" +
-	"\x11rtd/v1/pool.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\"\xf5\a\n" +
+	"\x11rtd/v1/pool.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\"\xae\t\n" +
 	"\x04Pool\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -1116,7 +1162,13 @@ const file_rtd_v1_pool_proto_rawDesc = "" +
 	"\flast_failure\x18\x16 \x01(\v2\x13.rtd.v1.DialFailureR\vlastFailure\x128\n" +
 	"\n" +
 	"oldest_age\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\toldestAge\x12G\n" +
-	"\x12next_retirement_in\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\x10nextRetirementIn\x1a>\n" +
+	"\x12next_retirement_in\x18\x18 \x01(\v2\x19.google.protobuf.DurationR\x10nextRetirementIn\x12<\n" +
+	"\fyoungest_age\x18\x19 \x01(\v2\x19.google.protobuf.DurationR\vyoungestAge\x12\x18\n" +
+	"\awaiting\x18\x1a \x01(\rR\awaiting\x12\x18\n" +
+	"\ablocked\x18\x1b \x01(\tR\ablocked\x12&\n" +
+	"\x0ffailures_in_row\x18\x1c \x01(\rR\rfailuresInRow\x12\x1d\n" +
+	"\n" +
+	"dial_limit\x18\x1d \x01(\rR\tdialLimit\x1a>\n" +
 	"\x10DialsFailedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a:\n" +
@@ -1225,34 +1277,35 @@ var file_rtd_v1_pool_proto_depIdxs = []int32{
 	3,  // 4: rtd.v1.Pool.last_failure:type_name -> rtd.v1.DialFailure
 	21, // 5: rtd.v1.Pool.oldest_age:type_name -> google.protobuf.Duration
 	21, // 6: rtd.v1.Pool.next_retirement_in:type_name -> google.protobuf.Duration
-	21, // 7: rtd.v1.Backoff.next_attempt_in:type_name -> google.protobuf.Duration
-	21, // 8: rtd.v1.DialFailure.age:type_name -> google.protobuf.Duration
-	1,  // 9: rtd.v1.ListPoolsResponse.pools:type_name -> rtd.v1.Pool
-	1,  // 10: rtd.v1.GetPoolResponse.pool:type_name -> rtd.v1.Pool
-	1,  // 11: rtd.v1.ResizePoolResponse.pool:type_name -> rtd.v1.Pool
-	1,  // 12: rtd.v1.PausePoolResponse.pool:type_name -> rtd.v1.Pool
-	1,  // 13: rtd.v1.ResumePoolResponse.pool:type_name -> rtd.v1.Pool
-	1,  // 14: rtd.v1.DrainPoolResponse.pool:type_name -> rtd.v1.Pool
-	1,  // 15: rtd.v1.RecyclePoolResponse.pool:type_name -> rtd.v1.Pool
-	4,  // 16: rtd.v1.PoolService.ListPools:input_type -> rtd.v1.ListPoolsRequest
-	6,  // 17: rtd.v1.PoolService.GetPool:input_type -> rtd.v1.GetPoolRequest
-	8,  // 18: rtd.v1.PoolService.ResizePool:input_type -> rtd.v1.ResizePoolRequest
-	10, // 19: rtd.v1.PoolService.PausePool:input_type -> rtd.v1.PausePoolRequest
-	12, // 20: rtd.v1.PoolService.ResumePool:input_type -> rtd.v1.ResumePoolRequest
-	14, // 21: rtd.v1.PoolService.DrainPool:input_type -> rtd.v1.DrainPoolRequest
-	16, // 22: rtd.v1.PoolService.RecyclePool:input_type -> rtd.v1.RecyclePoolRequest
-	5,  // 23: rtd.v1.PoolService.ListPools:output_type -> rtd.v1.ListPoolsResponse
-	7,  // 24: rtd.v1.PoolService.GetPool:output_type -> rtd.v1.GetPoolResponse
-	9,  // 25: rtd.v1.PoolService.ResizePool:output_type -> rtd.v1.ResizePoolResponse
-	11, // 26: rtd.v1.PoolService.PausePool:output_type -> rtd.v1.PausePoolResponse
-	13, // 27: rtd.v1.PoolService.ResumePool:output_type -> rtd.v1.ResumePoolResponse
-	15, // 28: rtd.v1.PoolService.DrainPool:output_type -> rtd.v1.DrainPoolResponse
-	17, // 29: rtd.v1.PoolService.RecyclePool:output_type -> rtd.v1.RecyclePoolResponse
-	23, // [23:30] is the sub-list for method output_type
-	16, // [16:23] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	21, // 7: rtd.v1.Pool.youngest_age:type_name -> google.protobuf.Duration
+	21, // 8: rtd.v1.Backoff.next_attempt_in:type_name -> google.protobuf.Duration
+	21, // 9: rtd.v1.DialFailure.age:type_name -> google.protobuf.Duration
+	1,  // 10: rtd.v1.ListPoolsResponse.pools:type_name -> rtd.v1.Pool
+	1,  // 11: rtd.v1.GetPoolResponse.pool:type_name -> rtd.v1.Pool
+	1,  // 12: rtd.v1.ResizePoolResponse.pool:type_name -> rtd.v1.Pool
+	1,  // 13: rtd.v1.PausePoolResponse.pool:type_name -> rtd.v1.Pool
+	1,  // 14: rtd.v1.ResumePoolResponse.pool:type_name -> rtd.v1.Pool
+	1,  // 15: rtd.v1.DrainPoolResponse.pool:type_name -> rtd.v1.Pool
+	1,  // 16: rtd.v1.RecyclePoolResponse.pool:type_name -> rtd.v1.Pool
+	4,  // 17: rtd.v1.PoolService.ListPools:input_type -> rtd.v1.ListPoolsRequest
+	6,  // 18: rtd.v1.PoolService.GetPool:input_type -> rtd.v1.GetPoolRequest
+	8,  // 19: rtd.v1.PoolService.ResizePool:input_type -> rtd.v1.ResizePoolRequest
+	10, // 20: rtd.v1.PoolService.PausePool:input_type -> rtd.v1.PausePoolRequest
+	12, // 21: rtd.v1.PoolService.ResumePool:input_type -> rtd.v1.ResumePoolRequest
+	14, // 22: rtd.v1.PoolService.DrainPool:input_type -> rtd.v1.DrainPoolRequest
+	16, // 23: rtd.v1.PoolService.RecyclePool:input_type -> rtd.v1.RecyclePoolRequest
+	5,  // 24: rtd.v1.PoolService.ListPools:output_type -> rtd.v1.ListPoolsResponse
+	7,  // 25: rtd.v1.PoolService.GetPool:output_type -> rtd.v1.GetPoolResponse
+	9,  // 26: rtd.v1.PoolService.ResizePool:output_type -> rtd.v1.ResizePoolResponse
+	11, // 27: rtd.v1.PoolService.PausePool:output_type -> rtd.v1.PausePoolResponse
+	13, // 28: rtd.v1.PoolService.ResumePool:output_type -> rtd.v1.ResumePoolResponse
+	15, // 29: rtd.v1.PoolService.DrainPool:output_type -> rtd.v1.DrainPoolResponse
+	17, // 30: rtd.v1.PoolService.RecyclePool:output_type -> rtd.v1.RecyclePoolResponse
+	24, // [24:31] is the sub-list for method output_type
+	17, // [17:24] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_rtd_v1_pool_proto_init() }

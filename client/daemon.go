@@ -1,0 +1,52 @@
+package client
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
+)
+
+// DefaultGrace leaves the timeout of Drain to the daemon's own grace period.
+const DefaultGrace time.Duration = -1
+
+// Info says what runs, where it listens and whether it is ready.
+func (c *Client) Info(ctx context.Context) (*rtdv1.DaemonInfo, error) {
+	res, err := c.daemon.GetInfo(ctx, &rtdv1.GetInfoRequest{})
+	return res.GetInfo(), c.fail(err)
+}
+
+// Drain makes the daemon refuse new clients and gives its sessions until timeout to
+// end, 0 for none, before it ends them. It yields the progress at once, then at least
+// each second, last with state DRAINED. The drain goes on when the loop is left.
+func (c *Client) Drain(ctx context.Context, timeout time.Duration) iter.Seq2[*rtdv1.DrainDaemonResponse, error] {
+	req := &rtdv1.DrainDaemonRequest{}
+	if timeout >= 0 {
+		req.Timeout = durationpb.New(timeout)
+	}
+	return stream(ctx, c, func(ctx context.Context) (grpc.ServerStreamingClient[rtdv1.DrainDaemonResponse], error) {
+		return c.daemon.DrainDaemon(ctx, req)
+	}, func(step *rtdv1.DrainDaemonResponse) *rtdv1.DrainDaemonResponse { return step })
+}
+
+// Resume ends a drain: the daemon takes clients again.
+func (c *Client) Resume(ctx context.Context) (*rtdv1.DaemonInfo, error) {
+	res, err := c.daemon.ResumeDaemon(ctx, &rtdv1.ResumeDaemonRequest{})
+	return res.GetInfo(), c.fail(err)
+}
+
+// LogLevel returns the level in force.
+func (c *Client) LogLevel(ctx context.Context) (rtdv1.LogLevel, error) {
+	res, err := c.daemon.GetLogLevel(ctx, &rtdv1.GetLogLevelRequest{})
+	return res.GetLevel(), c.fail(err)
+}
+
+// SetLogLevel sets the level until the next start and returns the one before.
+func (c *Client) SetLogLevel(ctx context.Context, level rtdv1.LogLevel) (before rtdv1.LogLevel, err error) {
+	res, err := c.daemon.SetLogLevel(ctx, &rtdv1.SetLogLevelRequest{Level: level})
+	return res.GetPrevious(), c.fail(err)
+}
