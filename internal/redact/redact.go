@@ -1,7 +1,9 @@
 package redact
 
 import (
+	"bytes"
 	"cmp"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -33,16 +35,39 @@ func New(secrets ...string) *Redactor {
 // Add registers a secret for good. Each line of one that has several is a secret of its own; white space around it is
 // none of it.
 func (r *Redactor) Add(secret string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for line := range strings.Lines(secret) {
-		line = strings.TrimSpace(line)
-		if known := *r.secrets.Load(); len(line) >= MinSecret && !slices.Contains(known, line) {
-			known = append(slices.Clone(known), line)
-			slices.SortFunc(known, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-			r.secrets.Store(&known)
+		if line = strings.TrimSpace(line); len(line) >= MinSecret {
+			r.add(line)
+			// Decoding finds these too, but for where the text before ends in half an escape.
+			for _, form := range []string{url.QueryEscape(line), url.PathEscape(line)} {
+				r.add(form)
+				r.add(lowerEscapes(form))
+			}
 		}
 	}
+}
+
+// lowerEscapes writes the digits of percent escapes in lower case.
+func lowerEscapes(s string) string {
+	b := []byte(s)
+	for i := range b {
+		if b[i] == '%' && i+2 < len(b) {
+			copy(b[i+1:], bytes.ToLower(b[i+1:i+3]))
+		}
+	}
+	return string(b)
+}
+
+func (r *Redactor) add(secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := *r.secrets.Load()
+	if slices.Contains(known, secret) {
+		return
+	}
+	known = append(slices.Clone(known), secret)
+	slices.SortFunc(known, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
+	r.secrets.Store(&known)
 }
 
 // longest returns the length of the longest registered secret.
@@ -84,15 +109,19 @@ type span struct{ from, to int }
 
 // find returns the places of all secrets in s, in order and apart from each other.
 func (r *Redactor) find(s string) []span {
-	var spans []span
-	secrets := *r.secrets.Load()
-	for _, v := range views(s) {
-		for _, secret := range secrets {
-			spans = v.findSecret(spans, secret)
-		}
-		spans = v.findShapes(spans)
+	plain := view{text: s}
+	spans := r.findIn(plain, nil)
+	for _, v := range plain.decodings() {
+		spans = r.findIn(v, spans)
 	}
 	return merge(spans)
+}
+
+func (r *Redactor) findIn(v view, spans []span) []span {
+	for _, secret := range *r.secrets.Load() {
+		spans = v.findSecret(spans, secret)
+	}
+	return v.findShapes(spans)
 }
 
 // merge sorts spans and joins those that touch.

@@ -11,6 +11,9 @@ const (
 	maxName = 64
 )
 
+// mayStart marks the bytes at which shapeAt can find something.
+var mayStart = [256]bool{'s': true, 'e': true, 'b': true, 'B': true, 'o': true, 'O': true, 'a': true, 'A': true, '?': true, '&': true, '"': true}
+
 // shapeAt returns the part to hide of the credential that begins at t[i]; from == to when none does. Nothing before to
 // needs to be looked at again.
 func shapeAt(t string, i int) (from, to int) {
@@ -29,9 +32,6 @@ func shapeAt(t string, i int) (from, to int) {
 		from, to = headerAt(t, i)
 	case '?', '&', '"':
 		from, to = parameterAt(t, i+1)
-	}
-	if from == to && i == 0 {
-		from, to = parameterAt(t, 0)
 	}
 	return from, to
 }
@@ -105,9 +105,8 @@ func headerAt(t string, i int) (from, to int) {
 	if !strings.HasPrefix(rest, ":") {
 		return i, i
 	}
-	rest = strings.TrimLeft(rest[1:], " ")
-	if !strings.HasPrefix(rest, Placeholder) {
-		rest = strings.TrimLeft(rest, `[\"`)
+	for rest = rest[1:]; rest != "" && strings.IndexByte(` [\"`, rest[0]) >= 0 && !strings.HasPrefix(rest, Placeholder); {
+		rest = rest[1:]
 	}
 	from = len(t) - len(rest)
 	return from, run(t, from, isTokenEnd)

@@ -33,21 +33,31 @@ func (v view) findSecret(spans []span, secret string) []span {
 }
 
 func (v view) findShapes(spans []span) []span {
-	for i := 0; i < len(v.text); {
-		from, to := shapeAt(v.text, i)
-		if from < to {
-			spans = v.add(spans, from, to)
+	next := 0
+	if from, to := parameterAt(v.text, 0); from < to {
+		spans = v.add(spans, from, to)
+		next = to
+	}
+	for i := next; i < len(v.text); i++ {
+		if !mayStart[v.text[i]] {
+			continue
 		}
-		i = max(i+1, to)
+		if from, to := shapeAt(v.text, i); from < to {
+			spans = v.add(spans, from, to)
+			i = to - 1
+		}
 	}
 	return spans
 }
 
-// views returns s as it is and in the decoded forms that differ.
-func views(s string) []view {
-	list := []view{{text: s}}
-	if strings.IndexByte(s, '\\') >= 0 {
-		list = append(list, list[0].decode('\\', unbackslash))
+// decodings returns v in every decoded form that differs from it.
+func (v view) decodings() []view {
+	if strings.IndexByte(v.text, '\\') < 0 && strings.IndexByte(v.text, '%') < 0 {
+		return nil
+	}
+	list := []view{v}
+	if strings.IndexByte(v.text, '\\') >= 0 {
+		list = append(list, v.decode('\\', unbackslash))
 	}
 	for _, v := range slices.Clone(list) {
 		for range 2 { // a URL inside a URL is encoded twice
@@ -58,7 +68,7 @@ func views(s string) []view {
 			list = append(list, v)
 		}
 	}
-	return list
+	return list[1:]
 }
 
 // decode replaces each escape that starts with mark by what one returns for it; n is 0 for what is no escape.
