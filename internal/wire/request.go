@@ -232,8 +232,14 @@ func checkFields(header http.Header) error {
 	return nil
 }
 
-// isAuthority reports whether s is a plausible host with an optional port, without user information.
-func isAuthority(s string) bool { return isVisible(s) && !strings.ContainsAny(s, "@/?#\\\"<>^`{|}") }
+// isAuthority reports whether s is a host in ASCII with an optional port, and nothing else.
+func isAuthority(s string) bool {
+	if !isVisible(s) {
+		return false
+	}
+	u, err := url.Parse("http://" + s)
+	return err == nil && u.Host == s && u.Hostname() != "" // so no user, path, query, fragment or escape
+}
 
 func (r *Request) setSubprotocols() error {
 	for t := range tokens(r.Header["Sec-Websocket-Protocol"]) {

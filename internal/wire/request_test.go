@@ -226,7 +226,9 @@ func TestRequestRefused(t *testing.T) {
 		t.Errorf("the last of %d lines is lost", MaxHeadLines)
 	}
 	f("a line too many", wiretest.HSWith("", lines[:MaxHeadLines-own+1]...), 431, "head_too_large")
-	fill := func(n int) string { return wiretest.HSWith("", "X: "+strings.Repeat("y", n-len(wiretest.HS)-len("X: \r\n"))) }
+	fill := func(n int) string {
+		return wiretest.HSWith("", "X: "+strings.Repeat("y", n-len(wiretest.HS)-len("X: \r\n")))
+	}
 	if req := mustParse(t, fill(MaxHeadBytes)); len(req.Header.Get("X")) < MaxHeadBytes-300 {
 		t.Error("a head of the largest size was cut")
 	}
