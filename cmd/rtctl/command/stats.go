@@ -1,0 +1,156 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rtd-project/rtd/client"
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
+)
+
+const (
+	minInterval = 100 * time.Millisecond
+	maxInterval = time.Hour
+)
+
+func newStats(a *app) *cobra.Command {
+	var (
+		watch    bool
+		interval time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "stats",
+		Short: "Show pools, latency by phase and memory",
+		Long: `Show pools, latency by phase and memory.
+
+Latencies are over every session since the daemon started, apart for pool hits,
+misses and bypasses. With --watch the figures are shown again each interval: in
+place on a terminal, one after the other elsewhere, one JSON object a line with
+-o json. A watch ends with status 0 when it is interrupted or nobody reads on, and
+with 1 when the daemon stops.`,
+		Example: `  rtctl stats
+  rtctl stats --watch --interval 5s
+  rtctl stats -o json | jq .phases.ready.hit.p50_ms`,
+		Args: arguments(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case !watch && cmd.Flags().Changed("interval"):
+				return usagef("--interval goes with --watch")
+			case interval < minInterval || interval > maxInterval:
+				return usagef("--interval %v is not between %v and %v", interval, minInterval, maxInterval)
+			case watch:
+				return watchStats(cmd.Context(), a, interval)
+			}
+			stats, err := call(cmd.Context(), a, func(ctx context.Context, c *client.Client) (*rtdv1.Stats, error) {
+				return c.Stats(ctx)
+			})
+			if err != nil {
+				return err
+			}
+			return a.emit(documentStats(stats), statsScreen(stats))
+		},
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show them again each interval")
+	cmd.Flags().DurationVar(&interval, "interval", time.Second, "time between two looks, 100ms to 1h")
+	return cmd
+}
+
+func watchStats(ctx context.Context, a *app, interval time.Duration) error {
+	c, err := a.connect()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	show := a.newScreen()
+	for stats, err := range c.WatchStats(ctx, interval) {
+		switch {
+		case ctx.Err() != nil:
+			return nil // interrupted
+		case err != nil:
+			return err
+		case a.format == formatJSON:
+			err = a.emitLine(documentStats(stats))
+		default:
+			heading := fmt.Sprintf("%s, every %s\n\n", stats.GetTime().AsTime().Local().Format(time.TimeOnly), interval)
+			err = show.draw(heading + statsScreen(stats))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statsScreen is everything `stats` says in one piece of text.
+func statsScreen(s *rtdv1.Stats) string {
+	return strings.Join([]string{
+		poolTable(s.GetPools()),
+		phaseTable(s.GetPhases()),
+		sessionTotals(s.GetSessions()),
+		relayTable(s.GetRelay()),
+		memoryTable(s.GetMemory()),
+	}, "\n")
+}
+
+// screenPhases are those that compare a hit with a miss; the documents have them all.
+var screenPhases = []struct {
+	phase rtdv1.Phase
+	label string
+}{
+	{rtdv1.Phase_PHASE_DIAL, "dial"},
+	{rtdv1.Phase_PHASE_READY, "ready"},
+	{rtdv1.Phase_PHASE_FIRST_TEXT, "first text"},
+	{rtdv1.Phase_PHASE_FIRST_AUDIO, "first audio"},
+	{rtdv1.Phase_PHASE_TURN, "turn"},
+}
+
+func phaseTable(phases []*rtdv1.PhaseSummary) string {
+	t := newTable("PHASE", "RESULT", ">COUNT", ">P50", ">P90", ">P99", ">MAX")
+	for _, shown := range screenPhases {
+		for _, p := range phases {
+			if p.GetPhase() != shown.phase {
+				continue
+			}
+			m := p.GetSummary()
+			t.add(shown.label, word(p.GetResult().String(), "POOL_RESULT_"), humanCount(m.GetCount()),
+				span(m.GetP50()), span(m.GetP90()), span(m.GetP99()), span(m.GetMax()))
+		}
+	}
+	if len(t.rows) == 0 {
+		return "no latencies yet\n"
+	}
+	return t.String()
+}
+
+func sessionTotals(s *rtdv1.SessionTotals) string {
+	t := newTable(">SESSIONS", ">ACCEPTED", ">ENDED", ">RESPONSES", "REFUSED")
+	t.add(number(s.GetOpen()), humanCount(s.GetAccepted()), humanCount(s.GetEnded()), humanCount(s.GetResponses()), breakdown(s.GetRefused()))
+	return t.String()
+}
+
+func relayTable(r *rtdv1.Relay) string {
+	t := newTable("RELAY", ">FRAMES", ">MESSAGES", ">BYTES", ">MAX ADDED")
+	for _, dir := range []struct {
+		label string
+		flow  *rtdv1.Flow
+	}{{"up", r.GetUp()}, {"down", r.GetDown()}} {
+		t.add(dir.label, humanCount(dir.flow.GetFrames()), humanCount(dir.flow.GetMessages()),
+			humanBytes(float64(dir.flow.GetBytes())), span(dir.flow.GetAddedMax()))
+	}
+	return t.String()
+}
+
+func memoryTable(m *rtdv1.Memory) string {
+	perSession := none
+	if m != nil && m.PerSessionBytes != nil {
+		perSession = humanBytes(m.GetPerSessionBytes())
+	}
+	t := newTable(">RSS", ">BASELINE", ">PER SESSION", ">HEAP", ">STACKS", ">GOROUTINES")
+	t.add(humanBytes(float64(m.GetRssBytes())), humanBytes(float64(m.GetBaselineBytes())), perSession,
+		humanBytes(float64(m.GetHeapBytes())), humanBytes(float64(m.GetStacksBytes())), number(m.GetGoroutines()))
+	return t.String()
+}
