@@ -107,10 +107,12 @@ func (d *openAI) ServerEvent(head, tail []byte) Event {
 
 // ClientEvent implements Dialect.
 func (d *openAI) ClientEvent(head, tail []byte) Event {
-	if isAppend(head) {
+	c := cursor{b: head}
+	key, ok := c.firstKey()
+	if ok && equals(key, "audio") { // only an append has it, and its type may be a megabyte away
 		return EventAppend
 	}
-	raw := findString(head, tail, "type")
+	raw := c.findString(key, ok, tail, "type")
 	if raw == nil {
 		return EventNone
 	}
@@ -130,16 +132,6 @@ func (d *openAI) ClientEvent(head, tail []byte) Event {
 		return EventTruncate
 	}
 	return EventOther
-}
-
-// isAppend recognizes the one client event whose first key is the audio: its type may be a megabyte away.
-func isAppend(head []byte) bool {
-	c := cursor{b: head}
-	if !c.take('{') {
-		return false
-	}
-	key, ok := c.key()
-	return ok && equals(key, "audio")
 }
 
 // ResponseID implements Dialect.

@@ -245,14 +245,25 @@ func (c *backCursor) member() (key, value []byte, ok bool) {
 // tail backward. nil when it is in neither, or not a string. Only the root's own members count.
 func findString(head, tail []byte, name string) []byte {
 	c := cursor{b: head}
+	key, ok := c.firstKey()
+	return c.findString(key, ok, tail, name)
+}
+
+// firstKey reads up to the first value of the root object. What is no object is dropped.
+func (c *cursor) firstKey() (key []byte, ok bool) {
 	if !c.take('{') {
+		c.b, c.i = nil, 0
+		return nil, false
+	}
+	return c.key()
+}
+
+// findString goes on from firstKey.
+func (c *cursor) findString(key []byte, ok bool, tail []byte, name string) []byte {
+	if c.b == nil {
 		return nil
 	}
-	for {
-		key, ok := c.key()
-		if !ok {
-			break
-		}
+	for ok {
 		if equals(key, name) {
 			if raw, ok := c.str(); ok {
 				return raw
@@ -262,6 +273,7 @@ func findString(head, tail []byte, name string) []byte {
 		if !c.skip() || !c.take(',') {
 			break
 		}
+		key, ok = c.key()
 	}
 	return findStringBack(tail, name)
 }
@@ -292,8 +304,11 @@ const maxName = 64
 
 // equals compares a raw JSON string with a plain one.
 func equals(raw []byte, s string) bool {
+	if len(raw) <= len(s) { // escapes only make it longer
+		return string(raw) == s
+	}
 	var buf [maxName]byte
-	return string(unescape(buf[:0], raw)) == s
+	return bytes.IndexByte(raw, '\\') >= 0 && string(unescape(buf[:0], raw)) == s
 }
 
 // unescape returns raw with its escapes resolved, in buf if there are any. It is for comparing with plain ASCII: other
