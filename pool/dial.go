@@ -6,16 +6,15 @@ import (
 	"time"
 )
 
-// dial is one DialFunc in flight. Without an owner it warms the pool; dropped, its session is no longer wanted.
+// dial is one DialFunc in flight. Without an owner it warms the pool, unless its session was dropped.
 type dial struct {
-	link    link[dial]
-	lease   *Lease
-	owner   *waiter
-	cancel  context.CancelFunc
-	dropped bool
+	link   link[dial]
+	lease  *Lease
+	owner  *waiter
+	cancel context.CancelFunc
 }
 
-func (d *dial) warms() bool { return d.owner == nil && !d.dropped }
+func (d *dial) warms() bool { return d.owner == nil && !d.lease.dropped }
 
 // start begins a dial, which the caller gives an owner or counts as warming.
 func (p *Pool) start(now time.Time) *dial {
@@ -47,7 +46,7 @@ func (p *Pool) disown(d *dial) {
 func (p *Pool) drop(d *dial) {
 	if d.warms() {
 		p.warming--
-		d.dropped = true
+		d.lease.dropped = true
 		d.cancel()
 	}
 }
@@ -97,7 +96,7 @@ func (p *Pool) finish(d *dial, conn Conn, err error) {
 // lose ends a dial without a session.
 func (p *Pool) lose(d *dial, e *DialError, now time.Time) {
 	d.lease.state = stateEnded
-	if d.dropped || p.closed {
+	if d.lease.dropped || p.closed {
 		p.counts.DialsCanceled++
 		return
 	}
@@ -115,7 +114,7 @@ func (p *Pool) place(l *Lease, owner *waiter, now time.Time) {
 	case p.closed:
 		p.retire(l, ReasonClosed)
 	case p.deliver(l, owner, now):
-	case l.generation != p.current:
+	case l.dropped, l.generation != p.current:
 		p.retire(l, ReasonSurplus)
 	case reached(l.limits.hard, now):
 		p.retire(l, l.limits.reason)
@@ -133,6 +132,9 @@ func (p *Pool) park(l *Lease) {
 	l.state = stateIdle
 	p.fresh.push(&l.link)
 	p.sweepAt = earlier(p.sweepAt, l.limits.due)
+	if p.backoff.deaths {
+		p.sweepAt = earlier(p.sweepAt, l.born.Add(p.cfg.Probation))
+	}
 }
 
 func (p *Pool) stillborn(conn Conn, now time.Time) error {

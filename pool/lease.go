@@ -45,6 +45,7 @@ type Lease struct {
 	generation uint64
 	state      state
 	result     Result
+	dropped    bool  // not to be parked
 	dead       bool  // gone was called
 	cause      error // what gone said
 }

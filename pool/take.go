@@ -147,6 +147,7 @@ func (p *Pool) abandon(ctx context.Context, w *waiter) error {
 	p.counts.Canceled++
 	if l := w.lease; l != nil {
 		p.end(l)
+		l.dropped = p.paused // which is no time to add to the idle ones
 		p.place(l, nil, time.Now())
 	} else if w.err == nil {
 		w.link.remove()
