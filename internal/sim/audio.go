@@ -51,10 +51,10 @@ func (c *conn) appendAudio(b *batch, ev *clientEvent) {
 		c.fault(b, fault{code: "missing_required_parameter", param: "audio", message: "the event has no audio", eventID: ev.EventID})
 		return
 	}
-	c.takeAudio(b, []byte(*ev.Audio), ev.EventID)
+	c.takeAudio(b, []byte(*ev.Audio), []byte(ev.EventID))
 }
 
-func (c *conn) takeAudio(b *batch, encoded []byte, eventID string) {
+func (c *conn) takeAudio(b *batch, encoded, eventID []byte) {
 	c.s.counters.audioMessages.Add(1)
 	buf := pcmBuffers.Get().(*[]byte)
 	defer func() {
@@ -65,7 +65,7 @@ func (c *conn) takeAudio(b *batch, encoded []byte, eventID string) {
 	pcm, err := base64.StdEncoding.AppendDecode((*buf)[:0], encoded)
 	*buf = pcm
 	if err != nil {
-		c.fault(b, fault{code: "invalid_value", param: "audio", message: "audio is not base64", eventID: eventID})
+		c.fault(b, fault{code: "invalid_value", param: "audio", message: "audio is not base64", eventID: string(eventID)})
 		return
 	}
 	c.audioIn.Add(int64(len(pcm)))

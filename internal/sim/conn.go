@@ -279,7 +279,7 @@ func (c *conn) readMessage() error {
 	}()
 	op, msg := h.OpCode, (*buf)[:0]
 	for {
-		if int64(len(msg))+h.Length > maxMessage {
+		if h.Length > maxMessage-int64(len(msg)) { // the sum could overflow
 			return errTooBig
 		}
 		msg, err = readPayload(c.br, h, msg)

@@ -51,8 +51,8 @@ func (c *conn) handle(op ws.OpCode, msg []byte) {
 		c.fault(b, fault{code: "invalid_value", message: "events are JSON in text messages, not binary ones"})
 		return
 	}
-	if audio, ok := plainAppend(msg); ok {
-		c.takeAudio(b, audio, "")
+	if audio, eventID, ok := plainAppend(msg); ok {
+		c.takeAudio(b, audio, eventID)
 		return
 	}
 	var ev clientEvent
@@ -93,7 +93,7 @@ func (c *conn) sessionUpdate(b *batch, ev *clientEvent) {
 
 // plainAppend finds the audio of an append that is a flat object of strings without escapes, which is what clients send
 // fifty times a second. Anything else is left to encoding/json.
-func plainAppend(msg []byte) (audio []byte, ok bool) {
+func plainAppend(msg []byte) (audio, eventID []byte, ok bool) {
 	rest, ok := token(msg, '{')
 	isAppend := false
 	for ok {
@@ -112,13 +112,15 @@ func plainAppend(msg []byte) (audio []byte, ok bool) {
 			isAppend = string(value) == appendType
 		case "audio":
 			audio = value
+		case "event_id":
+			eventID = value
 		}
 		if end, done := token(rest, '}'); done {
-			return audio, isAppend && audio != nil && len(skipSpace(end)) == 0
+			return audio, eventID, isAppend && audio != nil && len(skipSpace(end)) == 0
 		}
 		rest, ok = token(rest, ',')
 	}
-	return nil, false
+	return nil, nil, false
 }
 
 func skipSpace(b []byte) []byte { return bytes.TrimLeft(b, " \t\r\n") }
@@ -132,7 +134,7 @@ func token(b []byte, want byte) ([]byte, bool) {
 	return b[1:], true
 }
 
-// plainString reads a JSON string of printable ASCII without escapes.
+// plainString reads a JSON string without escapes.
 func plainString(b []byte) (value, rest []byte, ok bool) {
 	if b, ok = token(b, '"'); !ok {
 		return nil, b, false
