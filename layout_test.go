@@ -51,7 +51,7 @@ var floors = map[string][]string{
 	},
 	"cmd/rtd":           {hclog, "daemon", "internal/dialect", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},
-	"cmd/rtctl/command": {cobra, grpc, protobuf, "proto/", "client", "internal/sim", "internal/unixsock"},
+	"cmd/rtctl/command": {cobra, grpc, protobuf, term, "proto/", "client", "internal/sim", "internal/unixsock"},
 	"e2e":               {},
 }
 

@@ -191,7 +191,7 @@ func sameConversation(t *testing.T, got, want report) {
 			t.Errorf("turn %d is\n%+v\nand without rtd\n%+v", i, got.Turns[i], want.Turns[i])
 		}
 	}
-	if got.Close != want.Close {
+	if got.Close.Code != want.Close.Code {
 		t.Errorf("closed with %+v, and without rtd with %+v", got.Close, want.Close)
 	}
 }
