@@ -35,6 +35,7 @@ Exit status: 0 done; 1 failed; 2 a wrong argument; 4 a drain forced sessions to 
 		newStatus(a),
 		newPool(a),
 		newStats(a),
+		newSim(a),
 		newVersion(a),
 	)
 	root.SetHelpCommand(newHelp(root))
