@@ -87,6 +87,32 @@ func TestCaseC1EarlyDeathsBackOff(t *testing.T) {
 	})
 }
 
+func TestSessionsTooShortLivedForProbationProveThemselves(t *testing.T) {
+	bubble(t, func(t *testing.T, u *upstream) {
+		p := u.pool(Config{Size: 20, MaxIdle: 2 * time.Second})
+		idle(t, p, 20)
+		for range 3 {
+			u.live()[0].kill()
+			after(time.Second)
+		}
+		after(10 * time.Second)
+		idle(t, p, 20)
+		if s := p.Stats(); s.Failures != 0 || s.Concurrency != 16 || s.DialsFailed[ClassEarlyDeath] != 3 {
+			t.Errorf("sessions that live to their max_idle prove nothing: %+v", s)
+		}
+	})
+}
+
+func TestUnknownClassCountsAsOther(t *testing.T) {
+	bubble(t, func(t *testing.T, u *upstream) {
+		u.outcome = failing(&DialError{Class: 200})
+		p := u.pool(Config{})
+		if _, err := p.Take(t.Context()); err == nil || p.Stats().DialsFailed[ClassOther] != 1 {
+			t.Errorf("take: %v; %v", err, p.Stats().DialsFailed)
+		}
+	})
+}
+
 func TestSurvivorInUseEndsEarlyDeathBackOff(t *testing.T) {
 	bubble(t, func(t *testing.T, u *upstream) {
 		p := u.pool(Config{Size: 1})

@@ -80,8 +80,6 @@ func (p *Pool) finish(d *dial, conn Conn, err error) {
 		p.lose(d, classify(l.cause, ClassEarlyDeath), now)
 		return
 	}
-	l.seq = p.seq
-	p.seq++
 	p.observe(now.Sub(l.started))
 	l.limits = p.cfg.limits(now, conn.ExpiresAt(), 2*p.slow, p.strata.draw())
 	if reached(l.limits.hard, now) {
@@ -131,10 +129,7 @@ func (p *Pool) place(l *Lease, owner *waiter, now time.Time) {
 func (p *Pool) park(l *Lease) {
 	l.state = stateIdle
 	p.fresh.push(&l.link)
-	p.sweepAt = earlier(p.sweepAt, l.limits.due)
-	if p.backoff.deaths {
-		p.sweepAt = earlier(p.sweepAt, l.born.Add(p.cfg.Probation))
-	}
+	p.sweepAt = earlier(p.sweepAt, p.judged(l, l.born))
 }
 
 func (p *Pool) stillborn(conn Conn, now time.Time) error {

@@ -123,7 +123,9 @@ func (c *fakeConn) end(err error) {
 }
 
 // kill is the peer ending the session.
-func (c *fakeConn) kill() { c.end(errors.New("peer sent FIN")) }
+func (c *fakeConn) kill() { c.end(errKilled) }
+
+var errKilled = errors.New("peer sent FIN")
 
 func (u *upstream) set(f func(*upstream)) {
 	u.mu.Lock()

@@ -41,7 +41,6 @@ type Lease struct {
 	wait    time.Duration
 	limits  limits
 
-	seq        uint64 // order of birth
 	generation uint64
 	state      state
 	result     Result
@@ -129,8 +128,13 @@ func (p *Pool) mourn(l *Lease, err error) {
 	p.fail(now, l.started, classify(err, ClassEarlyDeath), true)
 }
 
-// outlived reports whether l has come through Probation since the last early death was counted: an older survivor proves nothing.
+// proof is when l has proved that it is no early death: after Probation, or when it comes due if that is sooner.
+func (p *Pool) proof(l *Lease) time.Time {
+	return earlier(l.born.Add(p.cfg.Probation), l.limits.due)
+}
+
+// outlived reports whether l has proved itself since the last early death was counted: an older survivor says nothing.
 func (p *Pool) outlived(l *Lease, now time.Time) bool {
-	proof := l.born.Add(p.cfg.Probation)
+	proof := p.proof(l)
 	return p.backoff.deaths && proof.After(p.backoff.counted) && reached(proof, now)
 }

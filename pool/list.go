@@ -15,21 +15,14 @@ type link[T any] struct {
 	value      *T
 }
 
-func (l *list[T]) push(k *link[T]) { l.insertAfter(l.last, k) }
-
-// insertAfter puts k behind at, or first when at is nil.
-func (l *list[T]) insertAfter(at, k *link[T]) {
-	k.in, k.prev = l, at
-	if at == nil {
-		k.next, l.first = l.first, k
+func (l *list[T]) push(k *link[T]) {
+	k.in, k.prev = l, l.last
+	if k.prev == nil {
+		l.first = k
 	} else {
-		k.next, at.next = at.next, k
+		k.prev.next = k
 	}
-	if k.next == nil {
-		l.last = k
-	} else {
-		k.next.prev = k
-	}
+	l.last = k
 	l.len++
 }
 

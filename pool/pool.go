@@ -19,10 +19,9 @@ type Pool struct {
 	size    int
 	paused  bool
 	closed  bool
-	seq     uint64
 	current uint64 // generation: only sessions dialled in it are parked
 
-	// idle = fresh + due. Both are in order of birth; a due session waits for its replacement.
+	// The idle sessions: fresh in order of birth, due, which wait for their replacements, in the order they came due.
 	fresh, due list[Lease]
 	closing    list[Lease] // in order of closeBy
 	active     int
@@ -155,11 +154,7 @@ func (p *Pool) Recycle() {
 // retireIdle closes idle sessions until keep are left.
 func (p *Pool) retireIdle(keep int, r Reason) {
 	for p.idle() > keep {
-		l := p.due.front()
-		if l == nil {
-			l = p.fresh.front()
-		}
-		p.retire(l, r)
+		p.retire(p.next(), r)
 	}
 }
 
@@ -189,19 +184,22 @@ func (p *Pool) signal() { p.pending.wake = true }
 
 // unlock releases the mutex and then does what had to wait for that.
 func (p *Pool) unlock() {
-	todo := p.pending
-	p.pending.wake, p.pending.closes, p.pending.events = false, nil, nil
+	wake, closes, events := p.pending.wake, p.pending.closes, p.pending.events
+	p.pending.wake = false
+	if len(closes)+len(events) > 0 {
+		p.pending.closes, p.pending.events = nil, nil
+	}
 	p.mu.Unlock()
-	if todo.wake {
+	if wake {
 		select {
 		case p.wakeup <- struct{}{}:
 		default:
 		}
 	}
-	for _, c := range todo.closes {
+	for _, c := range closes {
 		c.conn.Close(c.reason)
 	}
-	for _, e := range todo.events {
+	for _, e := range events {
 		p.cfg.Events(e)
 	}
 }

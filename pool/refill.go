@@ -60,17 +60,13 @@ func (p *Pool) reap(now time.Time) {
 func (p *Pool) sweep(now time.Time) {
 	var next time.Time
 	for l := range p.fresh.all() {
-		if p.backoff.deaths {
-			if p.outlived(l, now) {
-				p.prove(now)
-			} else {
-				next = earlier(next, p.proof(l, now))
-			}
+		if p.outlived(l, now) {
+			p.prove(now)
 		}
 		if reached(l.limits.due, now) {
 			p.makeDue(l)
 		} else {
-			next = earlier(next, l.limits.due)
+			next = earlier(next, p.judged(l, now))
 		}
 	}
 	for l := range p.due.all() {
@@ -86,18 +82,22 @@ func (p *Pool) sweep(now time.Time) {
 	p.sweepAt = next
 }
 
-// makeDue moves a fresh session among those that wait for a replacement, in order of birth.
+// judged is when a fresh session is to be looked at again.
+func (p *Pool) judged(l *Lease, now time.Time) time.Time {
+	if at := p.proof(l); p.backoff.deaths && now.Before(at) {
+		return at
+	}
+	return l.limits.due
+}
+
+// makeDue moves a fresh session among those that wait for a replacement.
 func (p *Pool) makeDue(l *Lease) {
 	l.link.remove()
-	at := p.due.last
-	for at != nil && at.value.seq > l.seq {
-		at = at.prev
-	}
-	p.due.insertAfter(at, &l.link)
+	p.due.push(&l.link)
 	p.sweepAt = earlier(p.sweepAt, l.limits.hard)
 }
 
-// retireDue closes the oldest session that waits for a replacement.
+// retireDue closes the session that has waited longest for a replacement.
 func (p *Pool) retireDue() {
 	l := p.due.front()
 	if l.generation != p.current {
@@ -144,30 +144,19 @@ func (p *Pool) obstacle(now time.Time) Skip {
 	return SkipNone
 }
 
-// unproven is, after an early death, how many idle sessions dialled since then are still in Probation: they hold their
+// unproven is, after an early death, how many idle sessions dialled since then have still to prove themselves: they hold their
 // place in the warming concurrency, or an upstream that kills each session at once would be dialled as fast as it answers.
 func (p *Pool) unproven(now time.Time) int {
 	if !p.backoff.deaths {
 		return 0
 	}
 	n := 0
-	for l := range p.fresh.backward() {
-		if reached(l.born.Add(p.cfg.Probation), now) {
-			break
-		}
-		if l.started.After(p.backoff.counted) {
+	for l := range p.fresh.all() {
+		if !reached(p.proof(l), now) && l.started.After(p.backoff.counted) {
 			n++
 		}
 	}
 	return n
-}
-
-// proof is when l will have outlived Probation; zero when it has.
-func (p *Pool) proof(l *Lease, now time.Time) time.Time {
-	if at := l.born.Add(p.cfg.Probation); now.Before(at) {
-		return at
-	}
-	return time.Time{}
 }
 
 // skipped counts the dials that did not start, each once for each reason in turn however often the loop looks.

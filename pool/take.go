@@ -16,7 +16,7 @@ type waiter struct {
 	err   error
 }
 
-// Take hands out the oldest usable idle session at once. Without one it dials, even while warming backs off, and returns the session of the first
+// Take hands out the oldest usable idle session at once; one that waits for its replacement goes before that. Without any it dials, even while warming backs off, and returns the session of the first
 // dial of the pool to finish, its own or a warming one; Takes that wait are served in order of arrival.
 //
 // Errors: ErrClosed; ErrExhausted when a dial would exceed MaxConnections and there is no warming dial to join; *DialError when its own dial failed or,
@@ -49,10 +49,10 @@ func (p *Pool) Take(ctx context.Context) (*Lease, error) {
 	}
 }
 
-// popIdle removes the oldest idle session that is within its limits, retiring those that are not.
+// popIdle removes the next idle session that is within its limits, retiring those that are not.
 func (p *Pool) popIdle(now time.Time) *Lease {
 	for {
-		l := p.oldest()
+		l := p.next()
 		if l == nil {
 			return nil
 		}
@@ -64,12 +64,12 @@ func (p *Pool) popIdle(now time.Time) *Lease {
 	}
 }
 
-func (p *Pool) oldest() *Lease {
-	fresh, due := p.fresh.front(), p.due.front()
-	if fresh == nil || (due != nil && due.seq < fresh.seq) {
-		return due
+// next is the idle session to hand out: one that waits for its replacement, or would be wasted otherwise, else the oldest.
+func (p *Pool) next() *Lease {
+	if l := p.due.front(); l != nil {
+		return l
 	}
-	return fresh
+	return p.fresh.front()
 }
 
 func (p *Pool) activate(l *Lease, r Result, now time.Time, wait time.Duration) {
