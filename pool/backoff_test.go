@@ -230,14 +230,15 @@ func TestMissesDialDuringOtherBackOff(t *testing.T) {
 func TestBackoffGrowsByRounds(t *testing.T) {
 	b := newBackoff(&Config{MaxDialing: 16, BackoffMin: 250 * time.Millisecond, BackoffMax: 15 * time.Second, AuthBackoff: time.Minute})
 	now := time.Now()
-	for round, most := range []time.Duration{500, 1000, 2000, 4000, 8000, 15000, 15000} {
+	for round, ms := range []int{500, 1000, 2000, 4000, 8000, 15000, 15000} {
+		most := time.Duration(ms) * time.Millisecond
 		started := now.Add(time.Millisecond)
 		now = now.Add(time.Second)
 		for range 16 { // together, they are one round
 			b.fail(now, started, &DialError{Class: ClassRefused}, false)
 		}
-		if d := b.until.Sub(now); d < 250*time.Millisecond || d > most*time.Millisecond {
-			t.Errorf("round %d: %s, want at most %dms", round, d, most)
+		if d := b.until.Sub(now); d < 250*time.Millisecond || d > most {
+			t.Errorf("round %d: %s, want at most %s", round, d, most)
 		}
 		if b.rounds != round+1 || b.limit != 1 {
 			t.Errorf("round %d: counted %d, concurrency %d", round, b.rounds, b.limit)
