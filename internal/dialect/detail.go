@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -211,7 +212,7 @@ func (c *cursor) objectOrSkip(member func(key []byte) bool) bool {
 	return c.object(member)
 }
 
-// text reads a string into dst, cut to maxMessage bytes; anything else leaves dst alone.
+// text reads a string into dst, of which maxMessage bytes are kept; anything else leaves dst alone.
 func (c *cursor) text(dst *string) bool {
 	if c.peek() != '"' {
 		return c.skip()
@@ -219,10 +220,6 @@ func (c *cursor) text(dst *string) bool {
 	raw, ok := c.str()
 	if !ok {
 		return false
-	}
-	if len(raw) > 8*maxMessage {
-		raw = raw[:8*maxMessage]
-		raw = raw[:len(raw)-backslashes(raw)]
 	}
 	if s, err := unquote(raw); err == nil {
 		*dst = s
@@ -238,7 +235,10 @@ func unquote(raw []byte) (string, error) {
 	if err := json.Unmarshal(quoted, &s); err != nil {
 		return "", err
 	}
-	return s[:min(len(s), maxMessage)], nil
+	if len(s) > maxMessage {
+		s = strings.ToValidUTF8(s[:maxMessage], "")
+	}
+	return s, nil
 }
 
 // count reads a number of tokens.

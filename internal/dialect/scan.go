@@ -227,13 +227,14 @@ func (c *backCursor) skipNested() bool {
 	}
 }
 
-// member reads one member of an object: its key, and the bytes from its value on to where the cursor stood.
+// member reads one member of an object, whose end or the comma behind it was read before. value runs from the member's
+// value up to and including that byte, so that reading it forward meets its end.
 func (c *backCursor) member() (key, value []byte, ok bool) {
 	whole := c.b
 	if !c.skip() {
 		return nil, nil, false
 	}
-	value = whole[len(c.b):]
+	value = whole[len(c.b) : len(whole)+1]
 	if !c.take(':') {
 		return nil, nil, false
 	}
@@ -241,8 +242,8 @@ func (c *backCursor) member() (key, value []byte, ok bool) {
 	return key, value, ok
 }
 
-// findString returns the string value of the root object's member name: first by reading head forward, then by reading
-// tail backward. nil when it is in neither, or not a string. Only the root's own members count.
+// findString returns the string value of the root object's member name, by reading head forward and tail backward. nil
+// when it is in neither, or not a string. Only the root's own members count.
 func findString(head, tail []byte, name string) []byte {
 	c := cursor{b: head}
 	key, ok := c.firstKey()
@@ -258,17 +259,24 @@ func (c *cursor) firstKey() (key []byte, ok bool) {
 	return c.key()
 }
 
-// findString goes on from firstKey.
+// findString goes on from firstKey. Nearly always the name is the first or second key, or else among the last, so the
+// tail is tried before the rest of head.
 func (c *cursor) findString(key []byte, ok bool, tail []byte, name string) []byte {
 	if c.b == nil {
 		return nil
 	}
-	for ok {
+	for n := 0; ok; n++ {
 		if equals(key, name) {
 			if raw, ok := c.str(); ok {
 				return raw
 			}
 			break
+		}
+		if n == 1 {
+			if raw := findStringBack(tail, name); raw != nil {
+				return raw
+			}
+			tail = nil
 		}
 		if !c.skip() || !c.take(',') {
 			break
