@@ -199,7 +199,10 @@ func (p *Parser) AtMessage() bool { return p.remain == 0 && !p.open }
 
 // Unmask decodes in place payload bytes of the current frame that begin where the next Advance begins. Frames of a
 // server are left as they are.
-func (p *Parser) Unmask(b []byte) { ws.Cipher(b, p.mask, int(p.phase)) }
+func (p *Parser) Unmask(b []byte) { p.UnmaskAt(b, 0) }
+
+// UnmaskAt is Unmask for payload bytes that begin offset bytes further on in the same frame.
+func (p *Parser) UnmaskAt(b []byte, offset int) { ws.Cipher(b, p.mask, int(p.phase)+offset) }
 
 // AppendFrame renders one whole message, or a control frame, behind dst. A client's gets a random mask.
 func AppendFrame(dst []byte, from Role, op ws.OpCode, payload []byte) []byte {

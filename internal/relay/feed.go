@@ -1,0 +1,188 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/gobwas/ws"
+	"github.com/rtd-project/rtd/internal/wire"
+)
+
+// room is left before the bytes read into a buffer for those kept from before: at most a whole control frame but one
+// byte.
+const room = 6 + ws.MaxControlFramePayloadSize
+
+// work is what a leg's input needs while something of it is incomplete: bytes of a header or of a control frame, the
+// payload of a ping to answer, the message that is gathered for the handler.
+type work struct {
+	kept  [room]byte
+	keptN int
+	pong  [ws.MaxControlFramePayloadSize]byte
+	pongN int
+	tap   tap
+}
+
+func (l *loop) workOf(g *leg) *work {
+	if g.work == 0 {
+		g.work, _ = l.works.take()
+		w := l.works.at(g.work)
+		w.keptN, w.pongN, w.tap = 0, 0, tap{capture: w.tap.capture}
+	}
+	return l.works.at(g.work)
+}
+
+// tidy gives the work record back when nothing is in it.
+func (l *loop) tidy(g *leg) {
+	if g.work != 0 && g.flags&(fTap|fPong) == 0 && l.works.at(g.work).keptN == 0 {
+		l.works.give(g.work)
+		g.work = 0
+	}
+}
+
+// input takes the n bytes that leg k sent, which stand in buf behind room bytes that input may use. It changes nothing
+// of those n bytes.
+func (l *loop) input(i uint32, k int, buf []byte, n int) {
+	s := l.at(i)
+	g := &s.leg[k]
+	g.lastIn = l.tick
+	if g.flags&(fStop|fCloseIn) != 0 {
+		return
+	}
+	start := room
+	if g.work != 0 {
+		if w := l.works.at(g.work); w.keptN > 0 {
+			start -= w.keptN
+			copy(buf[start:], w.kept[:w.keptN])
+			w.keptN = 0
+			l.tidy(g)
+		}
+	}
+	l.feed(i, s, k, buf[start:room+n])
+	if s.failed {
+		l.fail(i, s)
+	}
+}
+
+// feed passes on the frames in b, which stand where the input of leg k was left. A whole chunk goes out in one write
+// unless a frame of someone else must come in between.
+func (l *loop) feed(i uint32, s *session, k int, b []byte) {
+	g := &s.leg[k]
+	from := wire.Role(k)
+	run, pos := 0, 0 // b[run:pos] is judged and not passed on yet
+	for pos < len(b) {
+		if g.in.Remaining() == 0 {
+			f, ok, err := g.in.Next(b[pos:], from, l.config.MaxMessage)
+			if ok && f.Op.IsControl() && len(b)-pos < f.Header+int(f.Length) {
+				ok = false // a control frame is judged as a whole
+			}
+			if !ok {
+				l.forward(i, s, k, b[run:pos])
+				if err != nil {
+					l.violated(i, s, k, err)
+				} else {
+					l.keepPart(g, b[pos:])
+				}
+				return
+			}
+			if f.Op.IsControl() {
+				end := pos + f.Header + int(f.Length)
+				if f.Op == ws.OpClose {
+					l.closeFrame(i, s, k, b[run:pos], b[pos:end], f)
+					return
+				}
+				l.forward(i, s, k, b[run:pos])
+				l.controlFrame(i, s, k, f, b[pos+f.Header:end])
+				run, pos = end, end
+				continue
+			}
+			pos += f.Header
+			n := int(min(f.Length, int64(len(b)-pos)))
+			l.count(s, k)
+			l.tapFrame(i, s, k, f, b[pos:pos+n])
+			g.in.Advance(n)
+			pos += n
+		} else {
+			n := int(min(g.in.Remaining(), int64(len(b)-pos)))
+			if g.flags&fTap != 0 {
+				l.tapMore(i, s, k, b[pos:pos+n])
+			}
+			g.in.Advance(n)
+			pos += n
+		}
+		if g.in.AtFrame() && l.frameEnded(i, s, k, b[run:pos]) {
+			run = pos
+			if g.flags&fStop != 0 {
+				return
+			}
+		}
+	}
+	l.forward(i, s, k, b[run:])
+}
+
+// frameEnded does what is due between two frames. It reports whether it passed b on, which ends with the frame.
+func (l *loop) frameEnded(i uint32, s *session, k int, b []byte) (passed bool) {
+	g, o := &s.leg[k], &s.leg[1-k]
+	if g.in.AtMessage() {
+		if g.flags&fTap != 0 {
+			l.tapEnd(i, s, k)
+		}
+		if o.flags&shut == 0 || s.state == parked {
+			g.messages++
+		}
+	}
+	if s.state != parked && o.flags&(fCloseWant|fPong|fPing) == 0 {
+		return false
+	}
+	l.forward(i, s, k, b)
+	if s.state == parked {
+		if g.in.AtMessage() {
+			l.early(i, s)
+		}
+		return true
+	}
+	if o.flags&fCloseWant != 0 {
+		l.writeClose(i, s, 1-k)
+	} else {
+		l.sendWaiting(i, s, 1-k)
+	}
+	return true
+}
+
+// count counts a frame of leg k if it will be passed on.
+func (l *loop) count(s *session, k int) {
+	if s.leg[1-k].flags&shut == 0 || s.state == parked {
+		s.leg[k].frames++
+		l.totals.Frames[k]++
+	}
+}
+
+// forward passes b on as it is.
+func (l *loop) forward(i uint32, s *session, k int, b []byte) {
+	o := &s.leg[1-k]
+	if len(b) == 0 || o.flags&shut != 0 && s.state != parked {
+		return
+	}
+	s.leg[k].bytes += uint64(len(b))
+	l.totals.Bytes[k] += uint64(len(b))
+	l.out(i, s, 1-k, b)
+	if o.spill == 0 {
+		s.leg[k].added(l.clock() - l.now)
+	}
+}
+
+// keepPart keeps the beginning of a frame until more of it comes: none of it may be passed on yet.
+func (l *loop) keepPart(g *leg, b []byte) {
+	if len(b) > 0 {
+		w := l.workOf(g)
+		w.keptN = copy(w.kept[:], b)
+	}
+}
+
+// clock is the time since start.
+func (l *loop) clock() time.Duration { return time.Since(l.start) }
+
+// added notes how long bytes were in our hands.
+func (g *leg) added(d time.Duration) {
+	g.chunks++
+	g.addedSum += d
+	g.addedMax = max(g.addedMax, d)
+}
