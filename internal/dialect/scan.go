@@ -339,21 +339,11 @@ func unescape(buf, raw []byte) []byte {
 	return buf
 }
 
-// unescaped resolves a one-letter escape.
+// unescaped resolves a one-letter escape. Those of control characters are in no name.
 func unescaped(letter byte) byte {
 	switch letter {
 	case '"', '\\', '/':
 		return letter
-	case 'b':
-		return '\b'
-	case 'f':
-		return '\f'
-	case 'n':
-		return '\n'
-	case 'r':
-		return '\r'
-	case 't':
-		return '\t'
 	}
 	return 0xff
 }
