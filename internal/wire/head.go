@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"errors"
 	"io"
 	"iter"
 	"net/http"
@@ -9,17 +8,24 @@ import (
 	"strings"
 )
 
-// What a head can break. Clients and servers break the same rules; the messages fit both.
+// headError is a head that breaks a rule. Clients and servers break the same ones; the texts fit both.
+type headError struct {
+	text     string
+	tooLarge bool
+}
+
+func (e *headError) Error() string { return e.text }
+
 var (
-	errHeadBytes = errors.New("the head is longer than 16 KiB")
-	errHeadLines = errors.New("the head has more than 64 lines")
-	errBareLF    = errors.New("a line of the head ends in LF without CR")
-	errBareCR    = errors.New("the head has a CR without LF")
-	errControl   = errors.New("the head has a control character")
-	errFold      = errors.New("the head has a folded header line")
-	errEmpty     = errors.New("the head begins with an empty line")
-	errNoColon   = errors.New("a header line has no colon")
-	errName      = errors.New("a header name is not a token")
+	errHeadBytes = &headError{"the head is longer than 16 KiB", true}
+	errHeadLines = &headError{"the head has more than 64 lines", true}
+	errBareLF    = &headError{"a line of the head ends in LF without CR", false}
+	errBareCR    = &headError{"the head has a CR without LF", false}
+	errControl   = &headError{"the head has a control character", false}
+	errFold      = &headError{"the head has a folded header line", false}
+	errEmpty     = &headError{"the head begins with an empty line", false}
+	errNoColon   = &headError{"a header line has no colon", false}
+	errName      = &headError{"a header name is not a token", false}
 )
 
 // headReader reads a head and keeps what came behind it. It looks at each byte once, however the bytes are cut, and
@@ -32,8 +38,8 @@ type headReader struct {
 	lines int    // complete lines
 }
 
-// read returns a whole head, its empty line included; rest has what came behind it. The error is one of the above or
-// the reader's; an end inside the head is io.ErrUnexpectedEOF.
+// read returns a whole head, its empty line included; rest has what came behind it. The error is a *headError or the
+// reader's; an end inside the head is io.ErrUnexpectedEOF.
 func (h *headReader) read(r io.Reader) ([]byte, error) {
 	for {
 		if done, err := h.scan(); done || err != nil {

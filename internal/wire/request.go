@@ -29,7 +29,8 @@ const (
 	maxElements = 64
 )
 
-// Request is a validated WebSocket upgrade request of a client.
+// Request is a validated WebSocket upgrade request of a client. Its strings share the memory of the whole head: clone
+// what is to outlive the handshake.
 type Request struct {
 	// Target is the request target as sent. It may hold a credential.
 	Target string
@@ -77,7 +78,7 @@ func ReadRequest(conn net.Conn, timeout time.Duration) (req *Request, rest []byt
 	var h headReader
 	head, err := h.read(conn)
 	if err != nil {
-		return nil, nil, headError(err, len(h.buf) > 0)
+		return nil, nil, answerTo(err, len(h.buf) > 0)
 	}
 	if req, err = parseRequest(string(head)); err != nil {
 		return nil, nil, err
@@ -88,15 +89,15 @@ func ReadRequest(conn net.Conn, timeout time.Duration) (req *Request, rest []byt
 	return req, bytes.Clone(h.rest()), nil
 }
 
-// headError finds the HTTP answer to a failed read, if there is one.
-func headError(err error, begun bool) error {
-	switch err {
-	case errHeadBytes, errHeadLines:
-		return &RequestError{http.StatusRequestHeaderFieldsTooLarge, "head_too_large", "request refused: " + err.Error()}
-	case errBareLF, errBareCR, errControl, errFold, errEmpty:
-		return malformed("malformed request: " + err.Error())
-	}
-	if begun && errors.Is(err, os.ErrDeadlineExceeded) {
+// answerTo finds the HTTP answer to a failed read, if there is one.
+func answerTo(err error, begun bool) error {
+	broken, ok := errors.AsType[*headError](err)
+	switch {
+	case ok && broken.tooLarge:
+		return &RequestError{http.StatusRequestHeaderFieldsTooLarge, "head_too_large", "request refused: " + broken.text}
+	case ok:
+		return malformed("malformed request: " + broken.text)
+	case begun && errors.Is(err, os.ErrDeadlineExceeded):
 		return &RequestError{http.StatusRequestTimeout, "request_timeout", "the request head did not arrive in time"}
 	}
 	return err
@@ -106,7 +107,7 @@ func headError(err error, begun bool) error {
 func parseRequest(head string) (*Request, error) {
 	line, header, err := parseHead(head)
 	if err != nil {
-		return nil, malformed("malformed request: " + err.Error())
+		return nil, answerTo(err, true)
 	}
 	method, target, version, err := parseRequestLine(line)
 	if err != nil {

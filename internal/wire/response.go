@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -37,10 +38,7 @@ func requestUpgrade(up *Upstream, u *url.URL, header http.Header, protocols []st
 	x := &exchange{conn: up.Conn}
 	fields := appendHeader(nil, header)
 	dialer := ws.Dialer{Protocols: protocols, Header: ws.HandshakeHeaderBytes(fields)}
-	br, hs, err := dialer.Upgrade(x, u)
-	if br != nil {
-		ws.PutReader(br) // empty: it saw the head only
-	}
+	_, hs, err := dialer.Upgrade(x, u) // its reader is empty: it saw the head only
 	switch {
 	case x.err != nil:
 		return x.err
@@ -99,10 +97,10 @@ func (x *exchange) run() error {
 
 // responseError tells a broken answer from a broken connection.
 func responseError(err error) error {
-	switch err {
-	case errHeadBytes, errHeadLines, errBareLF, errBareCR, errControl, errFold, errEmpty:
-		return fmt.Errorf("%w: %w", ErrBadHandshake, err)
-	case io.EOF, io.ErrUnexpectedEOF:
+	if broken, ok := errors.AsType[*headError](err); ok {
+		return fmt.Errorf("%w: %w", ErrBadHandshake, broken)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the server closed before its answer was complete: %w", err)
 	}
 	return err
@@ -112,7 +110,7 @@ func responseError(err error) error {
 func parseResponse(head string) (status int, header http.Header, err error) {
 	line, header, err := parseHead(head)
 	if err != nil {
-		return 0, nil, fmt.Errorf("%w: %w", ErrBadHandshake, err)
+		return 0, nil, responseError(err)
 	}
 	// RFC 9112 section 4; a server may leave out the last space with the reason.
 	version, rest, _ := strings.Cut(line, " ")
