@@ -94,7 +94,12 @@ func call[T any](ctx context.Context, a *app, f func(context.Context, *client.Cl
 		return none, err
 	}
 	defer c.Close()
+	return bounded(ctx, func(ctx context.Context) (T, error) { return f(ctx, c) })
+}
+
+// bounded makes one call that the daemon should answer at once.
+func bounded[T any](ctx context.Context, f func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	return f(ctx, c)
+	return f(ctx)
 }

@@ -20,13 +20,36 @@ func newPool(a *app) *cobra.Command {
   rtctl pool resize 64`,
 	},
 		newPoolList(a),
+		newPoolShow(a),
 		newPoolResize(a),
+		newPoolPause(a),
+		newPoolResume(a),
+		newPoolDrain(a),
+		newPoolRecycle(a),
 	)
 }
 
 // poolFlag adds the flag that chooses a pool.
-func poolFlag(cmd *cobra.Command, name *string) {
+func (a *app) poolFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "pool", "", "name or key of the pool; may be left out when there is only one")
+	completeFlag(cmd, "pool", a.completePools)
+}
+
+// poolChoice lets a command take its pool as the flag or as its only argument.
+func (a *app) poolChoice(cmd *cobra.Command, name *string) {
+	a.poolFlag(cmd, name)
+	cmd.ValidArgsFunction = onlyFirst(a.completePools)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) > 1:
+			return usagef("%sone argument too many: %q", prefix(cmd), args[1])
+		case len(args) == 1 && *name != "":
+			return usagef("%sthe pool is named twice, %q and %q", prefix(cmd), args[0], *name)
+		case len(args) == 1:
+			*name = args[0]
+		}
+		return nil
+	}
 }
 
 // poolTable is one line for each pool.

@@ -54,7 +54,7 @@ only, never one a client holds.`,
 				p.GetName(), p.GetSize(), done.before, p.GetIdle(), p.GetDialing()))
 		},
 	}
-	poolFlag(cmd, &pool)
+	a.poolFlag(cmd, &pool)
 	cmd.SetFlagErrorFunc(negativeSize)
 	return cmd
 }

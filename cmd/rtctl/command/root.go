@@ -34,9 +34,13 @@ Exit status: 0 done; 1 failed; 2 a wrong argument; 4 a drain forced sessions to 
 	group(root,
 		newStatus(a),
 		newPool(a),
+		newSession(a),
 		newStats(a),
+		newDrain(a),
+		newResume(a),
 		newSim(a),
 		newVersion(a),
+		newCompletion(a),
 	)
 	root.SetHelpCommand(newHelp(root))
 	return root

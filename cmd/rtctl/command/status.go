@@ -100,11 +100,7 @@ func documentDrain(d *rtdv1.Drain) *drainDocument {
 func statusScreen(i *rtdv1.DaemonInfo) string {
 	f := &fields{}
 	f.add("rtd", "%s, pid %d, up %s", buildLine(i.GetVersion(), i.GetCommit(), i.GetGoVersion()), i.GetPid(), span(i.GetUptime()))
-	ready := "ready"
-	if !i.GetReady() {
-		ready = "not ready: " + i.GetNotReadyReason()
-	}
-	f.add("state", "%s, %s", word(i.GetState().String(), "DAEMON_STATE_"), ready)
+	f.add("state", "%s", stateLine(i))
 	if d := i.GetDrain(); d != nil {
 		f.add("drain", "%s", drainLine(d))
 	}
@@ -125,6 +121,15 @@ func statusScreen(i *rtdv1.DaemonInfo) string {
 		f.add("log level", "%s", word(i.GetLogLevel().String(), "LOG_LEVEL_"))
 	}
 	return f.String()
+}
+
+// stateLine is where the daemon stands: "serving, ready".
+func stateLine(i *rtdv1.DaemonInfo) string {
+	state := word(i.GetState().String(), "DAEMON_STATE_")
+	if !i.GetReady() {
+		return state + ", not ready: " + i.GetNotReadyReason()
+	}
+	return state + ", ready"
 }
 
 // drainLine is how far a drain has come, in words.

@@ -1,0 +1,76 @@
+package command
+
+import (
+	"testing"
+	"time"
+)
+
+func TestHumanDuration(t *testing.T) {
+	f := func(d time.Duration, want string) {
+		t.Helper()
+		if got := humanDuration(d); got != want {
+			t.Errorf("%d ns: got %s, want %s", d, got, want)
+		}
+	}
+	f(0, "0s")
+	f(999, "999ns")
+	f(1000, "1.00µs")
+	f(85300, "85.3µs")
+	f(250*time.Microsecond, "250µs")
+	f(9_996*time.Microsecond, "10.0ms")
+	f(118*time.Millisecond, "118ms")
+	f(2614*time.Millisecond, "2.61s")
+	f(59*time.Second, "59.0s")
+	f(time.Minute, "1m00s")
+	f(3*time.Hour+12*time.Minute+9*time.Second, "3h12m")
+	f(47*time.Hour, "47h00m")
+	f(49*time.Hour, "2d01h")
+	f(-1500*time.Millisecond, "-1.50s")
+}
+
+func TestHumanBytes(t *testing.T) {
+	f := func(n float64, want string) {
+		t.Helper()
+		if got := humanBytes(n); got != want {
+			t.Errorf("%v: got %s, want %s", n, got, want)
+		}
+	}
+	f(0, "0 B")
+	f(1023, "1023 B")
+	f(1024, "1.00 KiB")
+	f(1900, "1.86 KiB")
+	f(41<<20, "41.0 MiB")
+	f(999<<30, "999 GiB")
+	f(5<<50, "5120 TiB")
+}
+
+func TestHumanCount(t *testing.T) {
+	f := func(n uint64, want string) {
+		t.Helper()
+		if got := humanCount(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+	f(0, "0")
+	f(999, "999")
+	f(1000, "1,000")
+	f(1204000, "1,204,000")
+}
+
+func TestShare(t *testing.T) {
+	f := func(part, whole uint64, want string) {
+		t.Helper()
+		if got := share(part, whole); got != want {
+			t.Errorf("%d of %d: got %s, want %s", part, whole, got, want)
+		}
+	}
+	f(0, 0, "-")
+	f(0, 5, "0.0%")
+	f(1204, 1216, "99.0%")
+}
+
+func TestPrintable(t *testing.T) {
+	if got, want := printable("a\x1b[2J\tb\r\nc\u202e µ"), "a�[2J�b�\nc� µ"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,137 @@
+package command
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
+)
+
+func newSession(a *app) *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "session",
+		Short: "Look at and end the sessions of clients",
+		Example: `  rtctl session list
+  rtctl session close 01JF3Z8Q`,
+	},
+		newSessionList(a),
+		newSessionShow(a),
+		newSessionClose(a),
+	)
+}
+
+type sessionDocument struct {
+	ID                string             `json:"id"`
+	State             string             `json:"state"`
+	Target            string             `json:"target"`
+	PoolKey           string             `json:"pool_key"`
+	Result            string             `json:"result"`
+	BypassReason      string             `json:"bypass_reason"`
+	ClientAddress     string             `json:"client_address"`
+	UpstreamSessionID string             `json:"upstream_session_id"`
+	AcceptedAt        *time.Time         `json:"accepted_at"`
+	Age               *float64           `json:"age_ms"`
+	Quiet             *float64           `json:"quiet_ms"`
+	AgeAtTake         *float64           `json:"age_at_take_ms"`
+	ExpiresAt         *time.Time         `json:"expires_at"`
+	Setup             map[string]float64 `json:"setup_ms"`
+	Responses         responsesDocument  `json:"responses"`
+	Up                flowDocument       `json:"up"`
+	Down              flowDocument       `json:"down"`
+	Held              uint64             `json:"held_bytes"`
+	Usage             usageDocument      `json:"usage"`
+	End               *endDocument       `json:"end"`
+}
+
+type responsesDocument struct {
+	Started     uint64          `json:"started"`
+	Completed   uint64          `json:"completed"`
+	Cancelled   uint64          `json:"cancelled"`
+	Failed      uint64          `json:"failed"`
+	Incomplete  uint64          `json:"incomplete"`
+	Interrupted uint64          `json:"interrupted"`
+	Errors      uint64          `json:"errors"`
+	FirstText   measureDocument `json:"first_text"`
+	FirstAudio  measureDocument `json:"first_audio"`
+	Turn        measureDocument `json:"turn"`
+}
+
+type measureDocument struct {
+	Count uint64   `json:"count"`
+	Last  *float64 `json:"last_ms"`
+	Max   *float64 `json:"max_ms"`
+	Total *float64 `json:"total_ms"`
+}
+
+type usageDocument struct {
+	Input       uint64 `json:"input"`
+	Output      uint64 `json:"output"`
+	Total       uint64 `json:"total"`
+	InputText   uint64 `json:"input_text"`
+	InputAudio  uint64 `json:"input_audio"`
+	InputImage  uint64 `json:"input_image"`
+	InputCached uint64 `json:"input_cached"`
+	OutputText  uint64 `json:"output_text"`
+	OutputAudio uint64 `json:"output_audio"`
+}
+
+type endDocument struct {
+	By     string `json:"by"`
+	Code   uint32 `json:"code"`
+	Reason string `json:"reason"`
+	Error  string `json:"error"`
+}
+
+func documentSession(s *rtdv1.Session) sessionDocument {
+	r, u := s.GetResponses(), s.GetUsage()
+	d := sessionDocument{
+		ID: s.GetId(), State: word(s.GetState().String(), "SESSION_STATE_"), Target: s.GetTarget(), PoolKey: s.GetPoolKey(),
+		Result: word(s.GetResult().String(), "POOL_RESULT_"), BypassReason: s.GetBypassReason(),
+		ClientAddress: s.GetClientAddress(), UpstreamSessionID: s.GetUpstreamSessionId(),
+		AcceptedAt: instant(s.GetAcceptedAt()), Age: ms(s.GetAge()), Quiet: ms(s.GetQuiet()), AgeAtTake: ms(s.GetAgeAtTake()),
+		ExpiresAt: instant(s.GetExpiresAt()), Setup: map[string]float64{},
+		Responses: responsesDocument{
+			Started: r.GetStarted(), Completed: r.GetCompleted(), Cancelled: r.GetCancelled(), Failed: r.GetFailed(),
+			Incomplete: r.GetIncomplete(), Interrupted: r.GetInterrupted(), Errors: r.GetErrors(),
+			FirstText: documentMeasure(r.GetFirstText()), FirstAudio: documentMeasure(r.GetFirstAudio()), Turn: documentMeasure(r.GetTurn()),
+		},
+		Up: documentFlow(s.GetUp()), Down: documentFlow(s.GetDown()), Held: s.GetHeldBytes(),
+		Usage: usageDocument{
+			Input: u.GetInput(), Output: u.GetOutput(), Total: u.GetTotal(),
+			InputText: u.GetInputText(), InputAudio: u.GetInputAudio(), InputImage: u.GetInputImage(), InputCached: u.GetInputCached(),
+			OutputText: u.GetOutputText(), OutputAudio: u.GetOutputAudio(),
+		},
+	}
+	for _, p := range s.GetSetup() {
+		d.Setup[word(p.GetPhase().String(), "PHASE_")] = *ms(p.GetDuration())
+	}
+	if e := s.GetEnd(); e != nil {
+		d.End = &endDocument{word(e.GetBy().String(), "PARTY_"), e.GetCode(), e.GetReason(), e.GetError()}
+	}
+	return d
+}
+
+func documentMeasure(m *rtdv1.Measure) measureDocument {
+	return measureDocument{m.GetCount(), ms(m.GetLast()), ms(m.GetMax()), ms(m.GetTotal())}
+}
+
+// sessions collects what is open in a pool, or in all.
+func (a *app) sessions(ctx context.Context, pool string) ([]*rtdv1.Session, error) {
+	c, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var all []*rtdv1.Session
+	for s, err := range c.Sessions(ctx, pool) {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}

@@ -1,0 +1,99 @@
+package command
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/rtd-project/rtd/client"
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
+)
+
+func newSessionShow(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show SESSION",
+		Short: "Show everything about one open session",
+		Example: `  rtctl session show 01JF3Z8Q
+  rtctl session show 01JF3Z8Q -o json | jq .responses.first_audio`,
+		Args:              arguments("the session"),
+		ValidArgsFunction: onlyFirst(a.completeSessions),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := call(cmd.Context(), a, func(ctx context.Context, c *client.Client) (*rtdv1.Session, error) {
+				return c.Session(ctx, args[0])
+			})
+			if err != nil {
+				return err
+			}
+			return a.emit(documentSession(s), sessionScreen(s))
+		},
+	}
+}
+
+func sessionScreen(s *rtdv1.Session) string {
+	f := &fields{}
+	f.add("session", "%s, %s", s.GetId(), word(s.GetState().String(), "SESSION_STATE_"))
+	f.add("client", "%s", s.GetClientAddress())
+	f.add("target", "%s", s.GetTarget())
+	f.add("upstream id", "%s", orNone(s.GetUpstreamSessionId()))
+	f.add("pool", "%s", takeLine(s))
+	f.add("accepted", "%s, %s ago", s.GetAcceptedAt().AsTime().Local().Format(time.DateTime), span(s.GetAge()))
+	f.add("quiet for", "%s", span(s.GetQuiet()))
+	if s.GetExpiresAt() != nil {
+		f.add("expires", "%s", s.GetExpiresAt().AsTime().Local().Format(time.DateTime))
+	}
+	f.add("set-up", "%s", setupLine(s.GetSetup()))
+	r := s.GetResponses()
+	f.add("responses", "%s started, %s completed, %s cancelled, %s failed, %s incomplete; %s interrupted, %s error events",
+		humanCount(r.GetStarted()), humanCount(r.GetCompleted()), humanCount(r.GetCancelled()), humanCount(r.GetFailed()),
+		humanCount(r.GetIncomplete()), humanCount(r.GetInterrupted()), humanCount(r.GetErrors()))
+	f.add("first text", "%s", measureLine(r.GetFirstText()))
+	f.add("first audio", "%s", measureLine(r.GetFirstAudio()))
+	f.add("turn", "%s", measureLine(r.GetTurn()))
+	f.add("up", "%s", flowLine(s.GetUp()))
+	f.add("down", "%s", flowLine(s.GetDown()))
+	f.add("held", "%s", humanBytes(float64(s.GetHeldBytes())))
+	u := s.GetUsage()
+	f.add("tokens", "%s in (%s text, %s audio, %s image, %s cached), %s out (%s text, %s audio)",
+		humanCount(u.GetInput()), humanCount(u.GetInputText()), humanCount(u.GetInputAudio()), humanCount(u.GetInputImage()), humanCount(u.GetInputCached()),
+		humanCount(u.GetOutput()), humanCount(u.GetOutputText()), humanCount(u.GetOutputAudio()))
+	if e := s.GetEnd(); e != nil {
+		f.add("ended", "by the %s, %d %s%s", word(e.GetBy().String(), "PARTY_"), e.GetCode(), e.GetReason(), e.GetError())
+	}
+	return f.String()
+}
+
+func takeLine(s *rtdv1.Session) string {
+	line := word(s.GetResult().String(), "POOL_RESULT_")
+	if s.GetBypassReason() != "" {
+		line += ": " + s.GetBypassReason()
+	}
+	if s.GetAgeAtTake() != nil {
+		line += ", warm for " + span(s.GetAgeAtTake())
+	}
+	return line
+}
+
+func setupLine(phases []*rtdv1.PhaseTime) string {
+	var parts []string
+	for _, p := range phases {
+		name := strings.ReplaceAll(word(p.GetPhase().String(), "PHASE_"), "_", " ")
+		parts = append(parts, name+" "+span(p.GetDuration()))
+	}
+	return orNone(strings.Join(parts, ", "))
+}
+
+func measureLine(m *rtdv1.Measure) string {
+	if m.GetCount() == 0 {
+		return none
+	}
+	mean := m.GetTotal().AsDuration() / time.Duration(m.GetCount())
+	return fmt.Sprintf("%s last, %s mean, %s max, of %s", span(m.GetLast()), humanDuration(mean), span(m.GetMax()), humanCount(m.GetCount()))
+}
+
+func flowLine(f *rtdv1.Flow) string {
+	return fmt.Sprintf("%s frames, %s messages, %s; %s pings answered; %s added at most",
+		humanCount(f.GetFrames()), humanCount(f.GetMessages()), humanBytes(float64(f.GetBytes())), humanCount(f.GetPingsAnswered()), span(f.GetAddedMax()))
+}
