@@ -209,6 +209,7 @@ func (c *conn) close(code ws.StatusCode, reason string) {
 	if c.closing {
 		return
 	}
+	_ = c.nc.SetWriteDeadline(deadline) // the 101 clears its own
 	c.closing = true
 	if !c.mute {
 		_, _ = c.nc.Write(appendFrame(nil, ws.OpClose, body)) // the peer may have left
@@ -222,15 +223,11 @@ func (c *conn) flush(b *batch) bool {
 		return true
 	}
 	defer b.reset()
+	c.s.counters.sent(b, 1) // before the write: what a client has read, it finds counted
 	if !c.write(b.frames) {
+		c.s.counters.sent(b, -1)
 		return false
 	}
-	n := &c.s.counters
-	n.serverMessages.Add(b.events)
-	n.bytesOut.Add(b.bytes)
-	n.textDeltas.Add(b.text)
-	n.audioDeltas.Add(b.audio)
-	n.errorsSent.Add(b.errors)
 	return true
 }
 

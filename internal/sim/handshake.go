@@ -156,30 +156,31 @@ func (s *Server) admit(r *http.Request, crowded bool) *refusal {
 	return nil
 }
 
-// upgrade sends the 101 and makes the session known; nil when the peer or the server has gone.
+// upgrade makes the session known and sends the 101; nil when the peer or the server has gone. A client that has read the
+// 101 finds its session counted.
 func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) *conn {
 	nc, rw, err := http.NewResponseController(w).Hijack()
-	if err != nil || !s.hold(nc) {
+	if err != nil {
 		return nil
 	}
-	protocol := chooseProtocol(r.Header)
-	_ = nc.SetWriteDeadline(time.Now().Add(headTimeout))
-	if _, err := nc.Write(accept(r.Header.Get("Sec-WebSocket-Key"), protocol)); err != nil {
-		s.release(nc)
-		_ = nc.Close()
-		return nil
-	}
-	_ = nc.SetWriteDeadline(time.Time{})
-	c := newConn(s, nc, buffered(rw))
-	q := r.URL.Query()
+	c, q := newConn(s, nc, buffered(rw)), r.URL.Query()
 	c.model, c.transcription = modelOf(q), q.Get("intent") == "transcription"
-	c.credential, c.beta, c.subprotocol = Fingerprint(credential(r.Header)), r.Header.Get("OpenAI-Beta"), protocol
+	c.credential, c.beta, c.subprotocol = Fingerprint(credential(r.Header)), r.Header.Get("OpenAI-Beta"), chooseProtocol(r.Header)
+
+	c.writing.Lock() // a Close frame may not overtake the 101
+	defer c.writing.Unlock()
 	if !s.register(c) {
 		_ = nc.Close()
 		return nil
 	}
 	s.counters.accepted.Add(1)
 	s.wg.Add(1) // never from zero: the request handler is still counted
+	_ = nc.SetWriteDeadline(time.Now().Add(headTimeout))
+	if _, err := nc.Write(accept(r.Header.Get("Sec-WebSocket-Key"), c.subprotocol)); err != nil {
+		c.closing = true
+		_ = nc.Close() // the session ends at its first read
+	}
+	_ = nc.SetWriteDeadline(time.Time{})
 	return c
 }
 

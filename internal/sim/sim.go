@@ -115,7 +115,7 @@ type Server struct {
 	census  census
 	conns   map[int64]*conn
 	ended   endedConns
-	pending map[net.Conn]struct{} // hijacked, not yet upgraded
+	pending map[net.Conn]struct{} // hijacked to fail in place of the 101
 }
 
 // New makes a server that does not listen yet. The error wraps ErrConfig, or says why no certificate could be made.
@@ -265,11 +265,10 @@ func (s *Server) release(nc net.Conn) {
 	delete(s.pending, nc)
 }
 
-// register makes an upgraded connection known and leaves the handshake; it is false when Close came first.
+// register makes a connection known and leaves the handshake; it is false when Close came first.
 func (s *Server) register(c *conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.pending, c.nc)
 	if s.closing {
 		return false
 	}

@@ -91,6 +91,15 @@ type counters struct {
 	bytesIn, bytesOut, audioBytesIn, nextConnID atomic.Int64
 }
 
+// sent counts a batch in, or out again.
+func (n *counters) sent(b *batch, sign int64) {
+	n.serverMessages.Add(sign * b.events)
+	n.bytesOut.Add(sign * b.bytes)
+	n.textDeltas.Add(sign * b.text)
+	n.audioDeltas.Add(sign * b.audio)
+	n.errorsSent.Add(sign * b.errors)
+}
+
 // endedConns is a ring of the last connections that ended.
 type endedConns struct {
 	ring []ConnStats

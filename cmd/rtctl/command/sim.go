@@ -64,7 +64,7 @@ func (f *simFlags) run(cmd *cobra.Command, a *app) error {
 		return err
 	}
 	if f.caOut != "" {
-		if err := os.WriteFile(f.caOut, server.CAPEM(), 0o644); err != nil { // a public certificate
+		if err := os.WriteFile(f.caOut, server.CAPEM(), 0o644); err != nil { //nolint:gosec // G306: a public certificate, for other users to read
 			return fmt.Errorf("--ca-out: %w", err)
 		}
 	}
