@@ -1,0 +1,191 @@
+package daemon
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/unixsock"
+	"github.com/rtd-project/rtd/pool"
+)
+
+// Defaults of Config; each is named where it applies.
+const (
+	DefaultListen       = "127.0.0.1:4001"
+	DefaultAdmin        = "127.0.0.1:4002"
+	DefaultReadyTimeout = 10 * time.Second
+	DefaultGrace        = 30 * time.Second
+	DefaultCloseTimeout = 2 * time.Second
+	DefaultWriteStall   = 30 * time.Second
+	DefaultPingInterval = 15 * time.Second
+	DefaultMaxMessage   = 32 << 20
+	DefaultPoolSize     = 8
+)
+
+// Config is everything a daemon is told. The zero value of a field means its default; New checks the whole and reports
+// every fault at once.
+type Config struct {
+	// Listen holds the data addresses, host:port. Default DefaultListen. A port of 0 takes a free one.
+	Listen []string
+	// Admin is the address of the admin HTTP listener (/healthz, /readyz), on loopback. Default DefaultAdmin.
+	Admin string
+	// Socket is the path of the control socket. Default: unixsock.DefaultSocket.
+	Socket string
+	// AdminUIDs and AdminGIDs are who may change things over the control socket; everybody else who may open it reads.
+	// Default: root, the daemon's user, and the socket's group where its mode lets that in.
+	AdminUIDs, AdminGIDs []uint32
+	// Routes say which model goes to which upstream. At least one.
+	Routes []Route
+	// ClientKeys are the secrets of which a client must present one. Empty: every client is let in, on loopback only.
+	ClientKeys []string
+	// AllowedOrigins are the values of Origin that are let in, compared exactly. Requests without Origin always are.
+	AllowedOrigins []string
+	// HandshakeTimeout bounds reading a client's request, from accept to its last header byte. Default wire.HandshakeTimeout (10 s).
+	HandshakeTimeout time.Duration
+	// ReadyTimeout bounds the wait of a client for an upstream session; after it the client gets 504. Default 10 s.
+	ReadyTimeout time.Duration
+	// Grace bounds a stop, from the first SIGTERM to the exit, CloseTimeout included. Default 30 s.
+	Grace time.Duration
+	// CloseTimeout bounds the closing handshake of a session. Default 2 s.
+	CloseTimeout time.Duration
+	// WriteStall is how long a peer may accept no byte while bytes wait for it. Default 30 s.
+	WriteStall time.Duration
+	// MaxMessage caps the payload bytes of one message, either way. Default 32 MiB.
+	MaxMessage int64
+	// Pollers is the number of relay pollers. Default: one, from five CPUs on one for every two.
+	Pollers int
+	// MinWarm is how many sessions must be warm, over all pools, before /readyz says so. Default 0: listening is enough.
+	MinWarm int
+	// Log receives the log, one write per line; secrets are redacted before. Default: os.Stderr.
+	Log io.Writer
+	// LogLevel is the least level that is logged. Default: info.
+	LogLevel hclog.Level
+}
+
+// Route sends the clients that ask for one of Models to Upstream.
+type Route struct {
+	// Models are the names that clients may ask for. At least one.
+	Models []string
+	// Upstream is where they go. Its Model, when set, replaces the client's name on the wire; so several Models of one
+	// route share one pool.
+	Upstream Upstream
+	// Pool sizes and ages the warm pool. Key, Name and Dial are the daemon's to fill; zero ages take the dialect's defaults.
+	Pool pool.Config
+}
+
+// Upstream is one provider endpoint.
+type Upstream struct {
+	dialect.Upstream
+	// PingInterval is how often a silent upstream is pinged. Default 15 s.
+	PingInterval time.Duration
+	// PongTimeout is how long after a ping an upstream may stay wholly silent. 0: for ever.
+	PongTimeout time.Duration
+	// RootCAs verify the upstream's certificate. nil: the system's.
+	RootCAs *x509.CertPool
+	// AllowPlaintext lets a credential cross ws:// to another host.
+	AllowPlaintext bool
+}
+
+// withDefaults returns c with every zero field replaced by its default.
+func (c Config) withDefaults() Config {
+	if len(c.Listen) == 0 {
+		c.Listen = []string{DefaultListen}
+	}
+	c.Admin = orDefault(c.Admin, DefaultAdmin)
+	c.Socket = orDefault(c.Socket, unixsock.DefaultSocket())
+	c.ReadyTimeout = orDefault(c.ReadyTimeout, DefaultReadyTimeout)
+	c.Grace = orDefault(c.Grace, DefaultGrace)
+	c.CloseTimeout = orDefault(c.CloseTimeout, DefaultCloseTimeout)
+	c.WriteStall = orDefault(c.WriteStall, DefaultWriteStall)
+	c.MaxMessage = orDefault(c.MaxMessage, DefaultMaxMessage)
+	c.LogLevel = orDefault(c.LogLevel, hclog.Info)
+	if c.Log == nil {
+		c.Log = os.Stderr
+	}
+	c.Routes = slices.Clone(c.Routes)
+	for i := range c.Routes {
+		u := &c.Routes[i].Upstream
+		u.PingInterval = orDefault(u.PingInterval, DefaultPingInterval)
+	}
+	return c
+}
+
+func orDefault[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// validate reports every fault of c, one line each.
+func (c Config) validate() error {
+	var errs []error
+	for _, addr := range c.Listen {
+		errs = append(errs, checkListen("listen", addr, len(c.ClientKeys) == 0))
+	}
+	errs = append(errs, checkListen("admin", c.Admin, true))
+	if len(c.Routes) == 0 {
+		errs = append(errs, errors.New("routes: none given; name at least one model and its upstream"))
+	}
+	seen := map[string]bool{}
+	for _, r := range c.Routes {
+		if len(r.Models) == 0 {
+			errs = append(errs, fmt.Errorf("route to %s: no models; name at least one", r.Upstream.BaseURL.Redacted()))
+		}
+		for _, m := range r.Models {
+			if seen[m] {
+				errs = append(errs, fmt.Errorf("route of model %q: the model already has a route", m))
+			}
+			seen[m] = true
+		}
+		errs = append(errs, r.Upstream.validate())
+	}
+	if c.Grace <= c.CloseTimeout {
+		errs = append(errs, fmt.Errorf("grace: %v leaves no room for close_timeout (%v); make it longer", c.Grace, c.CloseTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// checkListen refuses an address that is not host:port, and one beyond loopback where only loopback is safe.
+func checkListen(key, addr string, loopbackOnly bool) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%s: %q is not host:port: %v", key, addr, err)
+	}
+	if loopbackOnly && !isLoopback(host) {
+		return fmt.Errorf("%s: %q is reachable from other hosts while no client key is configured; use a loopback address or set a client key", key, addr)
+	}
+	return nil
+}
+
+func (u Upstream) validate() error {
+	if _, ok := dialect.Lookup(u.Dialect); !ok {
+		return fmt.Errorf("upstream provider %q is unknown; known are %s", u.Dialect, strings.Join(dialect.Names(), ", "))
+	}
+	if u.Credential != "" && isPlaintext(u.BaseURL) && !isLoopback(u.BaseURL.Hostname()) && !u.AllowPlaintext {
+		return fmt.Errorf("upstream %s: the credential would cross the network in clear; use wss:// or allow plaintext", u.BaseURL.Redacted())
+	}
+	return nil
+}
+
+func isPlaintext(u *url.URL) bool { return u.Scheme == "ws" || u.Scheme == "http" }
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,231 @@
+package daemon
+
+import (
+	"context"
+	"sort"
+	"time"
+
+	"github.com/gobwas/ws"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/rtd-project/rtd/internal/relay"
+	"github.com/rtd-project/rtd/internal/stats"
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
+)
+
+// mayMint are the close codes that rtd sends of its own accord: SDKs do not retry the others.
+var mayMint = map[ws.StatusCode]bool{1000: true, 1001: true, 1002: true, 1007: true, 1008: true, 1009: true, 1011: true, 1012: true, 1013: true}
+
+// maxCloseReason is what a Close frame holds beside its code, in bytes (RFC 6455 §5.5).
+const maxCloseReason = ws.MaxControlFramePayloadSize - 2
+
+// maxPage bounds the sessions of one answer.
+const maxPage = 500
+
+// sessionService adapts the registry to gRPC.
+type sessionService struct {
+	rtdv1.UnimplementedSessionServiceServer
+	d *Daemon
+}
+
+func (s *sessionService) ListSessions(_ context.Context, req *rtdv1.ListSessionsRequest) (*rtdv1.ListSessionsResponse, error) {
+	size := int(req.GetPageSize())
+	if size == 0 || size > maxPage {
+		size = maxPage
+	}
+	all := s.d.sessions.list() // by id, so that the last id of a page is where the next one goes on
+	all = all[sort.Search(len(all), func(i int) bool { return all[i].id > req.GetPageToken() }):]
+	resp := &rtdv1.ListSessionsResponse{}
+	for _, one := range all {
+		if p := req.GetPool(); p != "" && p != one.target && p != one.poolKey {
+			continue
+		}
+		if len(resp.Sessions) == size {
+			resp.NextPageToken = resp.Sessions[size-1].GetId()
+			break
+		}
+		resp.Sessions = append(resp.Sessions, one.message())
+	}
+	return resp, nil
+}
+
+func (s *sessionService) GetSession(_ context.Context, req *rtdv1.GetSessionRequest) (*rtdv1.GetSessionResponse, error) {
+	one, err := s.find(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	return &rtdv1.GetSessionResponse{Session: one.message()}, nil
+}
+
+func (s *sessionService) CloseSession(_ context.Context, req *rtdv1.CloseSessionRequest) (*rtdv1.CloseSessionResponse, error) {
+	one, err := s.find(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	code := ws.StatusCode(req.GetCode())
+	if code == 0 {
+		code = ws.StatusGoingAway
+	}
+	if !mayMint[code] {
+		return nil, status.Errorf(codes.InvalidArgument, "close code %d: give 1000, 1001, 1002, 1007, 1008, 1009, 1011, 1012 or 1013", code)
+	}
+	if n := len(req.GetReason()); n > maxCloseReason {
+		return nil, status.Errorf(codes.InvalidArgument, "reason: %d bytes; at most %d fit", n, maxCloseReason)
+	}
+	one.leaving.Store(true)
+	one.upstream.relay.Close(code, req.GetReason())
+	s.d.log.Info("session closed by an operator", "session", one.id, "code", int(code), "reason", req.GetReason())
+	return &rtdv1.CloseSessionResponse{Session: one.message()}, nil
+}
+
+func (s *sessionService) WatchSessions(_ *rtdv1.WatchSessionsRequest, stream grpc.ServerStreamingServer[rtdv1.WatchSessionsResponse]) error {
+	w := s.d.watchers.add()
+	defer s.d.watchers.remove(w)
+	for _, one := range s.d.sessions.list() {
+		m := &rtdv1.WatchSessionsResponse{Event: rtdv1.WatchSessionsResponse_EVENT_PRESENT, Session: one.message()}
+		if err := stream.Send(m); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case e := <-w.events:
+			m := &rtdv1.WatchSessionsResponse{Event: e.kind, Session: e.session.message(), Dropped: e.dropped}
+			if err := stream.Send(m); err != nil {
+				return err
+			}
+		case <-stream.Context().Done():
+			return nil
+		case <-s.d.stopping:
+			return status.Error(codes.Unavailable, errStopping.Error())
+		}
+	}
+}
+
+func (s *sessionService) find(id string) (*session, error) {
+	if one := s.d.sessions.get(id); one != nil {
+		return one, nil
+	}
+	return nil, status.Errorf(codes.NotFound, "no open session %q; rtctl session list shows the open ones", id)
+}
+
+// look is what the poller of a session shows of it.
+type look struct {
+	progress progress
+	counters relay.Counters
+	at       time.Duration // on the relay's clock
+	end      *relay.End    // nil while it lives
+}
+
+func (s *session) look() (l look) {
+	s.upstream.relay.Inspect(func(at time.Duration, c relay.Counters) {
+		l = look{s.progress, c, at, s.end}
+	})
+	if l.end != nil {
+		l.counters = l.end.Counters
+	}
+	return l
+}
+
+func (s *session) state(l look) rtdv1.SessionState {
+	switch {
+	case l.end != nil:
+		return rtdv1.SessionState_SESSION_STATE_ENDED
+	case s.leaving.Load():
+		return rtdv1.SessionState_SESSION_STATE_CLOSING
+	}
+	return rtdv1.SessionState_SESSION_STATE_OPEN
+}
+
+// message describes the session as it is now.
+func (s *session) message() *rtdv1.Session {
+	now := s.look()
+	m := &rtdv1.Session{
+		Id: s.id, State: s.state(now), Target: s.target, PoolKey: s.poolKey, Result: poolResults[s.result], BypassReason: s.bypassed,
+		ClientAddress: s.client.String(), UpstreamSessionId: s.upstream.info.ID,
+		AcceptedAt: timestamppb.New(s.accepted), Age: durationpb.New(time.Since(s.accepted)),
+		Setup:     s.setup(),
+		Responses: now.progress.responsesMessage(),
+		Up:        flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
+		HeldBytes: uint64(now.counters.Held),
+		Usage:     now.progress.usageMessage(),
+	}
+	if now.progress.lastData > 0 {
+		m.Quiet = durationpb.New(now.at - now.progress.lastData)
+	}
+	if s.result == stats.Hit {
+		m.AgeAtTake = durationpb.New(s.lease.Age())
+	}
+	if !s.upstream.info.ExpiresAt.IsZero() {
+		m.ExpiresAt = timestamppb.New(s.upstream.info.ExpiresAt)
+	}
+	if e := now.end; e != nil {
+		m.End = &rtdv1.SessionEnd{By: parties[e.By], Code: uint32(e.Code), Reason: e.Reason}
+		if e.Err != nil {
+			m.End.Error = s.daemon.redact.String(e.Err.Error())
+		}
+	}
+	return m
+}
+
+var parties = map[relay.Side]rtdv1.Party{
+	relay.ByClient:   rtdv1.Party_PARTY_CLIENT,
+	relay.ByUpstream: rtdv1.Party_PARTY_UPSTREAM,
+	relay.ByGateway:  rtdv1.Party_PARTY_GATEWAY,
+}
+
+// setup lists the phases from accept to the 101 that happened for this client.
+func (s *session) setup() []*rtdv1.PhaseTime {
+	var list []*rtdv1.PhaseTime
+	add := func(p stats.Phase, d time.Duration) {
+		if d > 0 {
+			list = append(list, &rtdv1.PhaseTime{Phase: phases[p], Duration: durationpb.New(d)})
+		}
+	}
+	if s.lease != nil {
+		add(stats.PhasePoolWait, s.lease.Wait())
+	}
+	if s.result != stats.Hit {
+		t := s.upstream.timing
+		add(stats.PhaseDNS, t.DNS)
+		add(stats.PhaseTCP, t.TCP)
+		add(stats.PhaseTLS, t.TLS)
+		add(stats.PhaseUpgrade, t.Upgrade)
+		add(stats.PhaseDial, s.upstream.dialTime())
+	}
+	add(stats.PhaseReady, time.Duration(s.ready.Load()))
+	return list
+}
+
+func flowOf(c relay.Counters, dir relay.Dir) *rtdv1.Flow {
+	return &rtdv1.Flow{
+		Frames: c.Frames[dir], Messages: c.Messages[dir], Bytes: c.Bytes[dir], PingsAnswered: c.PingsAnswered[dir],
+		AddedTotal: durationpb.New(c.AddedSum[dir]), AddedMax: durationpb.New(c.AddedMax[dir]),
+	}
+}
+
+func (p *progress) responsesMessage() *rtdv1.Responses {
+	r := p.responses
+	return &rtdv1.Responses{
+		Started: r.started, Completed: r.completed, Cancelled: r.cancelled, Failed: r.failed, Incomplete: r.incomplete,
+		Interrupted: r.interrupted, Errors: r.errors,
+		FirstText: p.firstText.message(), FirstAudio: p.firstAudio.message(), Turn: p.whole.message(),
+	}
+}
+
+func (m measure) message() *rtdv1.Measure {
+	return &rtdv1.Measure{Count: m.count, Last: durationpb.New(m.last), Max: durationpb.New(m.max), Total: durationpb.New(m.total)}
+}
+
+func (p *progress) usageMessage() *rtdv1.Usage {
+	u := p.usage
+	return &rtdv1.Usage{
+		Input: uint64(u.Input), Output: uint64(u.Output), Total: uint64(u.Total),
+		InputText: uint64(u.InputText), InputAudio: uint64(u.InputAudio), InputImage: uint64(u.InputImage), InputCached: uint64(u.InputCached),
+		OutputText: uint64(u.OutputText), OutputAudio: uint64(u.OutputAudio),
+	}
+}

@@ -1,0 +1,213 @@
+package daemon
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+
+	"github.com/rtd-project/rtd/internal/redact"
+	"github.com/rtd-project/rtd/internal/relay"
+	"github.com/rtd-project/rtd/internal/stats"
+	"github.com/rtd-project/rtd/internal/unixsock"
+	"github.com/rtd-project/rtd/pool"
+)
+
+// Daemon is one running rtd. New makes it, Run runs it once.
+type Daemon struct {
+	cfg        Config
+	log        hclog.Logger
+	redact     *redact.Redactor
+	clientKeys [][sha256.Size]byte
+	engine     *relay.Engine
+	routes     *routes
+	pools      *pool.Set
+	sessions   *registry
+	ended      *endQueue
+	stats      *stats.Aggregate
+	memory     memoryMeter
+	accepted   atomic.Uint64 // sessions answered with 101
+	finished   atomic.Uint64 // of those, ended
+	endedAlone atomic.Uint64 // of those, without having been told to
+	responses  atomic.Uint64 // finished responses
+	refusals   counts
+	started    time.Time
+
+	listeners  listeners
+	ready      chan struct{} // closed once every listener is bound
+	drains     drainer
+	watchers   watchers
+	health     *health.Server
+	background sync.WaitGroup // what control calls left running
+	hurry      chan struct{}  // a stop that must not wait for sessions
+	hurryOnce  sync.Once
+	stopping   chan struct{} // closed when streams must end
+}
+
+// New checks cfg and prepares a daemon. It opens no socket.
+func New(cfg Config) (*Daemon, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	d := &Daemon{
+		cfg:      cfg,
+		redact:   redact.New(cfg.secrets()...),
+		sessions: newRegistry(),
+		ended:    newEndQueue(),
+		stats:    stats.NewAggregate(),
+		pools:    pool.NewSet(),
+		health:   health.NewServer(),
+		ready:    make(chan struct{}),
+		hurry:    make(chan struct{}),
+		stopping: make(chan struct{}),
+	}
+	d.log = newLogger(cfg.Log, cfg.LogLevel, d.redact)
+	for _, k := range cfg.ClientKeys {
+		d.clientKeys = append(d.clientKeys, sha256.Sum256([]byte(k)))
+	}
+	var err error
+	d.engine, err = relay.New(relay.Config{
+		Pollers:      cfg.Pollers,
+		WriteStall:   cfg.WriteStall,
+		CloseTimeout: cfg.CloseTimeout,
+		MaxMessage:   cfg.MaxMessage,
+		Redact:       d.redact.Bytes,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start the relay: %w", err)
+	}
+	d.routes = newRoutes(cfg.Routes, d.engine, d.redact.String)
+	return d, nil
+}
+
+// secrets lists what must never be seen in any output.
+func (c Config) secrets() []string {
+	secrets := append([]string(nil), c.ClientKeys...)
+	for _, r := range c.Routes {
+		secrets = append(secrets, r.Upstream.Credential)
+	}
+	return secrets
+}
+
+// Ready is closed once every listener is bound and clients are served.
+func (d *Daemon) Ready() <-chan struct{} { return d.ready }
+
+// Addrs are the bound data addresses, in the order of Config.Listen. Call it after Ready.
+func (d *Daemon) Addrs() []net.Addr {
+	var addrs []net.Addr
+	for _, ln := range d.listeners.data {
+		addrs = append(addrs, ln.Addr())
+	}
+	return addrs
+}
+
+// AdminAddr is the bound admin address. Call it after Ready.
+func (d *Daemon) AdminAddr() net.Addr { return d.listeners.admin.Addr() }
+
+// Run binds the listeners, warms the pools and serves until ctx ends; then it drains and stops (see stop.go). It
+// returns nil after an orderly stop, also when sessions had to be closed by force.
+func (d *Daemon) Run(ctx context.Context) error {
+	defer d.engine.Close()
+	if err := d.listeners.open(d.cfg); err != nil {
+		return err
+	}
+	defer d.listeners.close()
+	d.started = time.Now()
+	d.memory.setBaseline()
+	if err := d.routes.warmPools(d.pools); err != nil {
+		d.pools.Close()
+		return err
+	}
+
+	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopServing()
+	var clients sync.WaitGroup // accept loops and handshakes
+	for _, ln := range d.listeners.data {
+		clients.Go(func() { d.accept(serving, &clients, ln) })
+	}
+	var services sync.WaitGroup // everything that ends after the last session
+	admin, control := d.newAdminServer(), d.newControlServer()
+	services.Go(func() { d.report("admin listener", ignoreClosed(admin.Serve(d.listeners.admin))) })
+	services.Go(func() { d.report("control socket", control.Serve(d.listeners.control)) })
+	noMoreEnds := make(chan struct{})
+	services.Go(func() { d.ended.run(noMoreEnds) })
+	services.Go(func() { d.trim(noMoreEnds) })
+	services.Go(func() { d.keepManagerInformed(d.stopping) })
+	d.log.Info("ready", d.readyFields()...)
+	d.notify(unixsock.Ready)
+	close(d.ready)
+
+	<-ctx.Done()
+	d.notify(unixsock.Stopping)
+	forced := d.drainForStop()
+	d.listeners.closeData()
+	stopServing()
+	clients.Wait()
+	d.pools.Close()
+	d.engine.Close()
+	close(noMoreEnds)
+	d.stopServices(admin, control)
+	services.Wait()
+	d.background.Wait()
+	d.log.Info("stopped", "forced", forced)
+	return nil
+}
+
+// report logs the end of a service that should have gone on.
+func (d *Daemon) report(service string, err error) {
+	if err != nil {
+		d.log.Error(service+" failed", "error", err)
+	}
+}
+
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// readyFields say where the daemon can be reached.
+func (d *Daemon) readyFields() []any {
+	f := []any{"pid", os.Getpid(), "models", d.routes.models()}
+	for _, a := range d.Addrs() {
+		f = append(f, "listen", a.String())
+	}
+	return append(f, "admin", d.listeners.admin.Addr().String(), "socket", d.listeners.control.Addr().String())
+}
+
+// servicesTimeout bounds the end of HTTP and gRPC requests in flight.
+const servicesTimeout = time.Second
+
+// stopServices ends the control socket and the admin listener. Streams are told first: a graceful stop waits for them.
+func (d *Daemon) stopServices(admin *http.Server, control *grpc.Server) {
+	close(d.stopping)
+	d.health.Shutdown()
+	graceful := make(chan struct{})
+	go func() {
+		defer close(graceful)
+		control.GracefulStop()
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), servicesTimeout)
+	defer cancel()
+	if err := admin.Shutdown(ctx); err != nil {
+		admin.Close()
+	}
+	select {
+	case <-graceful:
+	case <-ctx.Done():
+		control.Stop()
+		<-graceful
+	}
+}

@@ -1,0 +1,230 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/gobwas/ws"
+
+	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/relay"
+	"github.com/rtd-project/rtd/internal/wire"
+	"github.com/rtd-project/rtd/pool"
+)
+
+// maxReadyBytes bounds what an upstream may send before it is ready: a session.created that echoes long instructions fits.
+const maxReadyBytes = 1 << 20
+
+// endpoint dials one upstream and brings its sessions to ready.
+type endpoint struct {
+	Upstream
+	dialect dialect.Dialect
+	dialer  wire.Dialer
+	engine  *relay.Engine
+	redact  func(string) string
+}
+
+func newEndpoint(u Upstream, engine *relay.Engine, redact func(string) string) *endpoint {
+	d, _ := dialect.Lookup(u.Dialect) // validated with the configuration
+	return &endpoint{
+		Upstream: u,
+		dialect:  d,
+		dialer:   wire.Dialer{TLSConfig: &tls.Config{RootCAs: u.RootCAs, MinVersion: tls.VersionTLS12}},
+		engine:   engine,
+		redact:   redact,
+	}
+}
+
+// warm is an upstream session that is past its ready frames and parked in the relay. It is what the pool keeps.
+type warm struct {
+	relay   *relay.Session
+	dialect dialect.Dialect
+	info    dialect.SessionInfo
+	timing  wire.Timing
+	ready   time.Duration // from the 101 to the last ready frame
+	gone    func(error)
+}
+
+// dial makes one warm session; ctx bounds all of it, from DNS to the last ready frame. Its errors are *pool.DialError.
+func (e *endpoint) dial(ctx context.Context, target dialect.Target, gone func(error)) (*warm, error) {
+	up, err := e.dialer.Dial(ctx, target.URL, target.Header, target.Subprotocols)
+	if err != nil {
+		return nil, e.dialError(err)
+	}
+	start := time.Now()
+	w := &warm{dialect: e.dialect, timing: up.Timing, gone: gone}
+	prelude, pending, err := w.awaitReady(ctx, up)
+	if err != nil {
+		up.Conn.Close()
+		return nil, e.dialError(err)
+	}
+	w.ready = time.Since(start)
+	w.relay, err = e.engine.Park(relay.Upstream{
+		Conn:         up.Conn,
+		Prelude:      prelude,
+		Pending:      pending,
+		PingInterval: e.PingInterval,
+		PongTimeout:  e.PongTimeout,
+	}, w)
+	if err != nil {
+		return nil, e.dialError(err)
+	}
+	return w, nil
+}
+
+func (e *endpoint) dialError(err error) error {
+	class, after := dialect.Classify(err)
+	return &pool.DialError{Class: poolClasses[class], RetryAfter: after, Err: &redactedError{err, e.redact}}
+}
+
+// redactedError is an error whose text may be shown: an upstream's own words can hold the credential it was sent.
+type redactedError struct {
+	err    error
+	redact func(string) string
+}
+
+func (e *redactedError) Error() string { return e.redact(e.err.Error()) }
+func (e *redactedError) Unwrap() error { return e.err }
+
+// awaitReady reads whole frames until the dialect says the session is ready. It returns the data frames verbatim and
+// the bytes that came behind them; pings are answered on the way.
+func (w *warm) awaitReady(ctx context.Context, up *wire.Upstream) (prelude, pending []byte, err error) {
+	stop := context.AfterFunc(ctx, func() { up.Conn.SetDeadline(time.Unix(1, 0)) })
+	defer func() {
+		if !stop() && err != nil {
+			err = fmt.Errorf("ready: %w", context.Cause(ctx))
+		}
+	}()
+	ready := w.dialect.NewReady()
+	in := frameReader{conn: up.Conn, buf: up.Early}
+	var message []byte
+	for {
+		h, frame, payload, err := in.next()
+		if err != nil {
+			return nil, nil, fmt.Errorf("ready: %w", err)
+		}
+		switch {
+		case h.OpCode == ws.OpPing:
+			if _, err := up.Conn.Write(ws.MustCompileFrame(ws.MaskFrame(ws.NewPongFrame(payload)))); err != nil {
+				return nil, nil, fmt.Errorf("ready: answer ping: %w", err)
+			}
+			continue
+		case h.OpCode == ws.OpClose:
+			code, reason := ws.ParseCloseFrameData(payload)
+			return nil, nil, &dialect.UpstreamError{Close: code, Message: reason}
+		case h.OpCode == ws.OpPong:
+			continue
+		}
+		prelude = append(prelude, frame...)
+		message = append(message, payload...)
+		if !h.Fin {
+			continue
+		}
+		done, info, err := ready.Frame(h.OpCode, message)
+		if err != nil {
+			return nil, nil, err
+		}
+		if message = message[:0]; done {
+			w.info = info
+			return prelude, in.rest(), nil
+		}
+	}
+}
+
+// dialTime is the sum of the steps of the dial.
+func (w *warm) dialTime() time.Duration {
+	return w.timing.DNS + w.timing.TCP + w.timing.TLS + w.timing.Upgrade
+}
+
+// ExpiresAt implements pool.Conn.
+func (w *warm) ExpiresAt() time.Time { return w.info.ExpiresAt }
+
+// Close implements pool.Conn.
+func (w *warm) Close(r pool.Reason) {
+	code := ws.StatusNormalClosure
+	if r == pool.ReasonDrain || r == pool.ReasonClosed {
+		code = ws.StatusGoingAway
+	}
+	w.relay.Close(code, "")
+}
+
+// Early implements relay.Watcher.
+func (w *warm) Early(_ ws.OpCode, payload []byte) error {
+	return dialect.ParkedVerdict(w.dialect, payload)
+}
+
+// Gone implements relay.Watcher.
+func (w *warm) Gone(err error) { w.gone(err) }
+
+// frameReader cuts whole frames out of a connection during the ready phase, where latency is the network's and memory
+// is released at the hand-over to the relay.
+type frameReader struct {
+	conn  net.Conn
+	buf   []byte
+	off   int
+	state ws.State
+}
+
+// next returns the next frame: its header, all its bytes and its payload. Both slices are valid until the next call.
+func (r *frameReader) next() (h ws.Header, frame, payload []byte, err error) {
+	for {
+		src := bytes.NewReader(r.buf[r.off:])
+		h, err = ws.ReadHeader(src)
+		if err == nil {
+			if err = ws.CheckHeader(h, r.state|ws.StateClientSide); err != nil {
+				return h, nil, nil, fmt.Errorf("%w: %w", wire.ErrBadHandshake, err)
+			}
+			head := src.Size() - int64(src.Len())
+			if h.Length > maxReadyBytes-head {
+				return h, nil, nil, fmt.Errorf("%w: a frame of %d bytes before the session was ready", wire.ErrBadHandshake, h.Length)
+			}
+			if int64(src.Len()) >= h.Length {
+				frame = r.buf[r.off : r.off+int(head+h.Length)]
+				r.off += len(frame)
+				if !h.OpCode.IsControl() {
+					r.state = r.state.Clear(ws.StateFragmented)
+					if !h.Fin {
+						r.state = r.state.Set(ws.StateFragmented)
+					}
+				}
+				return h, frame, frame[head:], nil
+			}
+		} else if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return h, nil, nil, fmt.Errorf("%w: %w", wire.ErrBadHandshake, err)
+		}
+		if err := r.fill(); err != nil {
+			return h, nil, nil, err
+		}
+	}
+}
+
+// fill reads once, into room behind what is unread.
+func (r *frameReader) fill() error {
+	if r.off >= maxReadyBytes {
+		return fmt.Errorf("%w: over %d bytes before the session was ready", wire.ErrBadHandshake, maxReadyBytes)
+	}
+	var room [4096]byte
+	n, err := r.conn.Read(room[:])
+	r.buf = append(r.buf, room[:n]...)
+	if n > 0 {
+		return nil
+	}
+	if err == io.EOF {
+		return &dialect.UpstreamError{Message: "connection closed without a Close frame"}
+	}
+	return err
+}
+
+// rest returns the bytes read behind the last frame.
+func (r *frameReader) rest() []byte { return bytes.Clone(r.buf[r.off:]) }
+
+var _ interface {
+	pool.Conn
+	relay.Watcher
+} = (*warm)(nil)

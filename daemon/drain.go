@@ -1,0 +1,144 @@
+package daemon
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/rtd-project/rtd/pool"
+)
+
+// errStopping: the daemon is past the point where it can be resumed.
+var errStopping = errors.New("the daemon is stopping")
+
+// drainer is the state behind `rtctl drain`: new clients are refused, idle upstream sessions closed and live sessions
+// given time, while the process stays. A stop begins the same way and never ends it.
+type drainer struct {
+	mu       sync.Mutex
+	current  *drain // nil while serving
+	stopping bool
+}
+
+// drain is one drain, from its begin to resume.
+type drain struct {
+	begun   time.Time
+	ended   uint64              // sessions that had ended by themselves when it began
+	resumed chan struct{}       // closed by resume
+	paused  map[*pool.Pool]bool // pools an operator had paused before: resume leaves them so
+
+	mu     sync.Mutex
+	forced int
+	next   time.Time // earliest deadline that has not forced yet; zero: none is left
+}
+
+// beginDrain starts a drain, or joins the one there is.
+func (d *Daemon) beginDrain() *drain {
+	d.drains.mu.Lock()
+	defer d.drains.mu.Unlock()
+	if d.drains.current != nil {
+		return d.drains.current
+	}
+	dr := &drain{begun: time.Now(), ended: d.endedAlone.Load(), resumed: make(chan struct{}), paused: map[*pool.Pool]bool{}}
+	d.drains.current = dr
+	d.sessions.close()
+	d.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
+	for _, p := range d.pools.List() {
+		dr.paused[p] = p.Stats().Paused
+		p.Drain()
+	}
+	d.log.Info("draining", "sessions", d.sessions.len())
+	return dr
+}
+
+// forceAt ends the sessions that are left at a deadline, unless the drain was resumed before.
+func (d *Daemon) forceAt(dr *drain, deadline time.Time) {
+	dr.mu.Lock()
+	if dr.next.IsZero() || deadline.Before(dr.next) {
+		dr.next = deadline
+	}
+	dr.mu.Unlock()
+	select {
+	case <-dr.resumed:
+	case <-d.sessions.empty():
+	case <-d.stopping:
+	case <-time.After(time.Until(deadline)):
+		d.force(dr)
+	}
+}
+
+// force sends 1001 to both ends of every session that is left.
+func (d *Daemon) force(dr *drain) {
+	dr.mu.Lock()
+	defer dr.mu.Unlock()
+	dr.next = time.Time{}
+	for _, s := range d.sessions.list() {
+		if s.goAway() {
+			dr.forced++
+		}
+	}
+	if dr.forced > 0 {
+		d.log.Warn("sessions closed by the drain deadline", "forced", dr.forced)
+	}
+}
+
+// resume ends a drain: clients are let in and pools warm again. Without a drain it does nothing.
+func (d *Daemon) resume() error {
+	d.drains.mu.Lock()
+	defer d.drains.mu.Unlock()
+	dr := d.drains.current
+	switch {
+	case d.drains.stopping:
+		return errStopping
+	case dr == nil:
+		return nil
+	}
+	d.drains.current = nil
+	close(dr.resumed)
+	for _, p := range d.pools.List() {
+		if !dr.paused[p] {
+			p.Resume()
+		}
+	}
+	d.sessions.open()
+	d.health.SetServingStatus("", healthpb.HealthCheckResponse_SERVING)
+	d.log.Info("resumed")
+	return nil
+}
+
+// A stop has four steps, each bounded:
+//
+//  1. Readiness goes off, new connects get 503 with Retry-After, idle upstream sessions are closed with 1001.
+//  2. Live sessions may end by themselves until Grace − CloseTimeout has passed, or Hurry is called.
+//  3. The rest get a Close frame 1001 on both legs and CloseTimeout to answer it.
+//  4. Listeners, control streams and pollers end.
+
+// Hurry makes a stop in progress, or the next one, skip the wait for live sessions.
+func (d *Daemon) Hurry() { d.hurryOnce.Do(func() { close(d.hurry) }) }
+
+// drainForStop is steps 1 to 3. It returns how many sessions had to be closed.
+func (d *Daemon) drainForStop() (forced int) {
+	d.drains.mu.Lock()
+	d.drains.stopping = true
+	d.drains.mu.Unlock()
+	dr := d.beginDrain()
+	select {
+	case <-d.sessions.empty():
+		return dr.forcedSoFar()
+	case <-d.hurry:
+	case <-time.After(d.cfg.Grace - d.cfg.CloseTimeout):
+	}
+	d.force(dr)
+	select {
+	case <-d.sessions.empty():
+	case <-time.After(d.cfg.CloseTimeout):
+	}
+	return dr.forcedSoFar()
+}
+
+func (dr *drain) forcedSoFar() int {
+	dr.mu.Lock()
+	defer dr.mu.Unlock()
+	return dr.forced
+}

@@ -1,0 +1,106 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/wire"
+	"github.com/rtd-project/rtd/pool"
+)
+
+// refusal is the HTTP answer to a client that gets no session.
+type refusal struct {
+	status     int
+	code       string // stable, for programs
+	message    string // one line, for people: what and what to do
+	retryAfter time.Duration
+}
+
+func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.status, r.code, r.message) }
+
+// header renders what goes beside the body. Retry-After is in whole seconds, rounded up, at least one (RFC 9110 §10.2.3).
+func (r *refusal) header() http.Header {
+	h := http.Header{}
+	if r.retryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.retryAfter.Seconds()))))
+	}
+	return h
+}
+
+// drainRetryAfter is what a client that meets a draining or full daemon is told to wait.
+const drainRetryAfter = 5 * time.Second
+
+var (
+	errDraining   = &refusal{http.StatusServiceUnavailable, "draining", "the gateway is draining; connect again", drainRetryAfter}
+	errAtCapacity = &refusal{http.StatusServiceUnavailable, "at_capacity", "every upstream connection is in use; connect again", drainRetryAfter}
+	errNotReady   = &refusal{http.StatusGatewayTimeout, "upstream_timeout", "the upstream was not ready in time; connect again", 0}
+	errNoPath     = &refusal{http.StatusNotFound, "unknown_path", "no such path; realtime sessions are at /v1/realtime", 0}
+	errBadKey     = &refusal{http.StatusUnauthorized, "invalid_api_key", "the API key is missing or unknown to the gateway", 0}
+	errBadOrigin  = &refusal{http.StatusForbidden, "origin_not_allowed", "this origin may not connect; list it in the gateway's allowed origins", 0}
+	errInternal   = &refusal{http.StatusInternalServerError, "internal_error", "the gateway failed; see its log", 0}
+)
+
+// upstreamRefusals is the 101 policy: what a class of dial error becomes for the client that waited for that dial.
+var upstreamRefusals = map[dialect.Class]refusal{
+	dialect.ClassAuth:      {http.StatusBadGateway, "upstream_auth_failed", "the upstream refused the gateway's credential", 0},
+	dialect.ClassNotFound:  {http.StatusNotFound, "upstream_not_found", "the upstream does not know this model or path", 0},
+	dialect.ClassRateLimit: {http.StatusTooManyRequests, "upstream_rate_limited", "the upstream limits new sessions; connect again later", 0},
+	dialect.ClassQuota:     {http.StatusTooManyRequests, "upstream_quota_exceeded", "the upstream account is out of quota", 0},
+	dialect.ClassTimeout:   *errNotReady,
+	dialect.ClassRefused:   {http.StatusBadGateway, "upstream_unreachable", "the upstream cannot be reached", 0},
+	dialect.ClassProtocol:  {http.StatusBadGateway, "upstream_protocol_error", "the upstream did not answer as a realtime server", 0},
+	dialect.ClassUpstream:  {http.StatusBadGateway, "upstream_failed", "the upstream failed to open a session", 0},
+	dialect.ClassClosed:    {http.StatusBadGateway, "upstream_closed", "the upstream closed the new session at once", 0},
+}
+
+// poolClasses maps what a dialect says of an error to what a pool does about it.
+var poolClasses = map[dialect.Class]pool.Class{
+	dialect.ClassAuth:      pool.ClassAuth,
+	dialect.ClassNotFound:  pool.ClassNotFound,
+	dialect.ClassRateLimit: pool.ClassRateLimited,
+	dialect.ClassQuota:     pool.ClassQuota,
+	dialect.ClassTimeout:   pool.ClassTimeout,
+	dialect.ClassRefused:   pool.ClassRefused,
+	dialect.ClassProtocol:  pool.ClassProtocol,
+	dialect.ClassClosed:    pool.ClassEarlyDeath,
+}
+
+// refuse turns any error of the path from accept to 101 into the answer the client gets. The cause stays in the log.
+func refuse(err error) *refusal {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r
+	}
+	var req *wire.RequestError
+	if errors.As(err, &req) {
+		return &refusal{req.Status, req.Code, req.Message, 0}
+	}
+	var ask *dialect.AskError
+	if errors.As(err, &ask) {
+		return &refusal{ask.Status, ask.Code, ask.Message, 0}
+	}
+	switch {
+	case errors.Is(err, pool.ErrExhausted):
+		return errAtCapacity
+	case errors.Is(err, pool.ErrClosed):
+		return errDraining
+	case errors.Is(err, context.DeadlineExceeded):
+		return errNotReady
+	}
+	class, after := dialect.Classify(err)
+	var dial *pool.DialError
+	if errors.As(err, &dial) && dial.RetryAfter > 0 {
+		after = dial.RetryAfter
+	}
+	if r, ok := upstreamRefusals[class]; ok {
+		r.retryAfter = after
+		return &r
+	}
+	return errInternal
+}

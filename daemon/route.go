@@ -1,0 +1,99 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/relay"
+	"github.com/rtd-project/rtd/pool"
+)
+
+// route is a Route at work: its endpoint and, per target, the pool that serves it.
+type route struct {
+	endpoint *endpoint
+	pool     pool.Config
+	urls     *sync.Map // of its routes
+}
+
+// routes finds the route of a request. It is built once and read by every accept.
+type routes struct {
+	byModel map[string]*route
+	first   *route   // serves what names no model: call_id and intent=transcription
+	urls    sync.Map // pool key → upstream URL, for people
+}
+
+func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string) *routes {
+	rs := &routes{byModel: map[string]*route{}}
+	for _, c := range cfg {
+		r := &route{endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, urls: &rs.urls}
+		defaults := r.endpoint.dialect.Defaults()
+		r.pool.MaxIdle = orDefault(c.Pool.MaxIdle, defaults.MaxIdle)
+		r.pool.MaxAge = orDefault(c.Pool.MaxAge, defaults.MaxAge)
+		r.pool.MinRemaining = orDefault(c.Pool.MinRemaining, defaults.MinRemaining)
+		rs.first = orDefault(rs.first, r)
+		for _, m := range c.Models {
+			rs.byModel[m] = r
+		}
+	}
+	return rs
+}
+
+// find returns the route of ask, or a 404 that names what there is.
+func (rs *routes) find(ask dialect.Ask) (*route, error) {
+	if ask.Model == "" {
+		return rs.first, nil
+	}
+	if r, ok := rs.byModel[ask.Model]; ok {
+		return r, nil
+	}
+	return nil, &refusal{
+		status:  http.StatusNotFound,
+		code:    "model_not_found",
+		message: fmt.Sprintf("model %q has no route here; known models: %s", ask.Model, strings.Join(rs.models(), ", ")),
+	}
+}
+
+func (rs *routes) models() []string { return slices.Sorted(maps.Keys(rs.byModel)) }
+
+// targetURL is where the pool of that key dials, "" when there is none. It holds no credential.
+func (rs *routes) targetURL(key string) string {
+	url, _ := rs.urls.Load(key)
+	s, _ := url.(string)
+	return s
+}
+
+// warmPools creates the pool of every configured model, so that it fills before the first client comes.
+func (rs *routes) warmPools(set *pool.Set) error {
+	for _, model := range rs.models() {
+		r := rs.byModel[model]
+		target, err := r.endpoint.dialect.Target(r.endpoint.Upstream.Upstream, dialect.Ask{Model: model})
+		if err != nil {
+			return fmt.Errorf("route of model %q: %w", model, err)
+		}
+		if _, err := r.poolFor(set, target); err != nil {
+			return fmt.Errorf("route of model %q: %w", model, err)
+		}
+	}
+	return nil
+}
+
+// poolFor returns the pool of a target of this route.
+func (r *route) poolFor(set *pool.Set, target dialect.Target) (*pool.Pool, error) {
+	cfg := r.pool
+	cfg.Key, cfg.Name = target.Key, target.Name
+	cfg.Dial = func(ctx context.Context, gone func(error)) (pool.Conn, error) {
+		w, err := r.endpoint.dial(ctx, target, gone)
+		if err != nil {
+			return nil, err // a typed nil would look like a session
+		}
+		return w, nil
+	}
+	r.urls.Store(target.Key, target.URL.Redacted())
+	return set.GetOrCreate(cfg)
+}

@@ -1,0 +1,216 @@
+package daemon
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/relay"
+	"github.com/rtd-project/rtd/internal/stats"
+	"github.com/rtd-project/rtd/internal/wire"
+	"github.com/rtd-project/rtd/pool"
+)
+
+// errClientGone ends the wait of a client that hung up before its 101: there is nobody to answer.
+var errClientGone = errors.New("client hung up during the handshake")
+
+// Response headers of a 101.
+const (
+	headerSession = "Rtd-Session-Id"
+	headerPool    = "Rtd-Pool" // hit, miss or bypass
+)
+
+var results = map[pool.Result]stats.Result{pool.Hit: stats.Hit, pool.Miss: stats.Miss}
+
+// realtimePaths are the request paths that open a session: SDKs are given a base with or without /v1.
+var realtimePaths = map[string]bool{"/v1/realtime": true, "/realtime": true}
+
+// serve takes one accepted connection as far as the relay, or answers why not.
+func (d *Daemon) serve(ctx context.Context, conn net.Conn) {
+	accepted := time.Now()
+	defer d.contain(conn)
+	req, early, err := wire.ReadRequest(conn, d.cfg.HandshakeTimeout)
+	if err != nil {
+		d.refuseRequest(conn, err)
+		return
+	}
+	s := &session{daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
+	if err := d.open(ctx, s, conn, req, early); err != nil {
+		d.refuseSession(conn, s, err)
+	}
+}
+
+// contain ends one client whose handshake met a fault of ours; the others go on.
+func (d *Daemon) contain(conn net.Conn) {
+	if fault := recover(); fault != nil {
+		d.log.Error("panic in a handshake", "panic", fault, "stack", string(debug.Stack()))
+		conn.Close()
+	}
+}
+
+// open admits, routes and connects one request.
+func (d *Daemon) open(ctx context.Context, s *session, conn net.Conn, req *wire.Request, early []byte) error {
+	ask, err := d.admit(req)
+	if err != nil {
+		return err
+	}
+	s.model = ask.Model
+	r, err := d.routes.find(ask)
+	if err != nil {
+		return err
+	}
+	s.dialect = r.endpoint.dialect
+	target, err := s.dialect.Target(r.endpoint.Upstream.Upstream, ask)
+	if err != nil {
+		return err
+	}
+	s.target, s.bypassed = target.Name, target.Bypass
+	if target.Bypass == "" {
+		s.poolKey = target.Key
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.cfg.ReadyTimeout)
+	defer cancel()
+	ctx, unwatch := watchHangup(ctx, conn)
+	defer unwatch()
+	return s.connect(ctx, r, target, func() error {
+		unwatch()
+		return s.upstream.relay.Adopt(relay.Client{
+			Conn:         conn,
+			Early:        early,
+			Response:     req.Accept(ask.Subprotocol, http.Header{headerSession: {s.id}, headerPool: {s.result.String()}}),
+			PingInterval: DefaultPingInterval,
+			LossEvent:    s.dialect.LossEvent(),
+		}, s)
+	})
+}
+
+// admit authenticates a request and reads what it asks for.
+func (d *Daemon) admit(req *wire.Request) (dialect.Ask, error) {
+	if !realtimePaths[req.Path] {
+		return dialect.Ask{}, errNoPath
+	}
+	if origin, ok := req.Header["Origin"]; ok && !d.originAllowed(origin) {
+		return dialect.Ask{}, errBadOrigin
+	}
+	ask, askErr := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)
+	if !d.authenticate(ask.Credential.Reveal()) {
+		return ask, errBadKey
+	}
+	if askErr != nil {
+		return ask, askErr
+	}
+	if d.sessions.isClosed() {
+		return ask, errDraining
+	}
+	return ask, nil
+}
+
+func (d *Daemon) originAllowed(values []string) bool {
+	if len(values) != 1 {
+		return false
+	}
+	for _, o := range d.cfg.AllowedOrigins {
+		if o == values[0] {
+			return true
+		}
+	}
+	return false
+}
+
+// authenticate compares the digest of key with that of every client key, all of them each time.
+func (d *Daemon) authenticate(key string) bool {
+	if len(d.clientKeys) == 0 {
+		return true
+	}
+	sum, found := sha256.Sum256([]byte(key)), 0
+	for _, k := range d.clientKeys {
+		found |= subtle.ConstantTimeCompare(k[:], sum[:])
+	}
+	return found == 1
+}
+
+// refuseRequest answers what never became a request for a session. A connection that closed without a word (a TCP
+// health probe) gets neither answer nor log line.
+func (d *Daemon) refuseRequest(conn net.Conn, err error) {
+	var bad *wire.RequestError
+	if !errors.As(err, &bad) {
+		conn.Close()
+		return
+	}
+	d.log.Debug("request refused", "client", remote(conn), "status", bad.Status, "error", err)
+	d.refusals.add(bad.Code)
+	wire.WriteError(conn, bad.Status, bad.Code, bad.Message, nil)
+	conn.Close()
+}
+
+// refuseSession answers a request for a session that gets none, and says so in the log once.
+func (d *Daemon) refuseSession(conn net.Conn, s *session, err error) {
+	defer conn.Close()
+	if errors.Is(err, errClientGone) {
+		d.refusals.add("client_gone")
+		d.log.Debug("session abandoned", "session", s.id, "client", s.client, "model", s.model, "error", err)
+		return
+	}
+	r := refuse(err)
+	d.refusals.add(r.code)
+	d.log.Info("session refused", "session", s.id, "client", s.client, "model", s.model, "status", r.status, "code", r.code, "error", err)
+	h := r.header()
+	h.Set(headerSession, s.id)
+	wire.WriteError(conn, r.status, r.code, r.message, h)
+}
+
+// watchHangup cancels the returned context with errClientGone when the client hangs up. It only peeks: bytes that a
+// client sends ahead stay in the socket. unwatch ends the watch and must come before the socket changes hands.
+func watchHangup(ctx context.Context, conn net.Conn) (_ context.Context, unwatch func()) {
+	sc, ok := conn.(syscall.Conn)
+	if !ok {
+		return ctx, func() {}
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var gone bool
+		err := raw.Read(func(fd uintptr) bool {
+			var b [1]byte
+			n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			if err == syscall.EAGAIN || err == syscall.EINTR {
+				return false
+			}
+			gone = err != nil || n == 0
+			return true
+		})
+		if err == nil && gone {
+			cancel(errClientGone)
+		}
+	}()
+	return ctx, func() {
+		conn.SetReadDeadline(time.Unix(1, 0))
+		<-done
+		conn.SetReadDeadline(time.Time{})
+		cancel(nil)
+	}
+}
+
+func remote(conn net.Conn) netip.AddrPort {
+	if a, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort()
+	}
+	return netip.AddrPort{}
+}
+
+func newSessionID() string { return "rts_" + strings.ToLower(rand.Text()[:20]) }

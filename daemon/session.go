@@ -1,0 +1,188 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/gobwas/ws"
+
+	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/relay"
+	"github.com/rtd-project/rtd/internal/stats"
+	"github.com/rtd-project/rtd/pool"
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
+)
+
+// session is one client and its upstream, from the 101 to the last byte. After Adopt the poller that has its sockets owns
+// what stands below the line; what stands above does not change, or is atomic.
+type session struct {
+	daemon   *Daemon
+	id       string
+	model    string
+	client   netip.AddrPort
+	target   string // name of the upstream target
+	poolKey  string // "" on a bypass
+	bypassed string // why, in words
+	dialect  dialect.Dialect
+	result   stats.Result
+	lease    *pool.Lease // nil on a bypass
+	upstream *warm
+	accepted time.Time
+	ready    atomic.Int64 // accepted → 101 written, ns
+	leaving  atomic.Bool  // told to go away
+	// ---- owned by the poller
+	progress progress
+	end      *relay.End // set by End
+}
+
+// Head implements relay.Handler: one message began.
+func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Duration) (capture bool) {
+	s.progress.lastData = at
+	if dir == relay.Up {
+		s.progress.client(s.dialect.ClientEvent(head, tail), at)
+		return false
+	}
+	ev := s.dialect.ServerEvent(head, tail)
+	s.progress.server(ev, at, s.record)
+	if ev != dialect.EventResponseDone {
+		return false
+	}
+	s.daemon.responses.Add(1)
+	return true
+}
+
+// Message implements relay.Handler: the end of a response, whole or its first and last bytes.
+func (s *session) Message(_ relay.Dir, first, last []byte, _ time.Duration) {
+	s.progress.done(s.dialect.Detail(dialect.EventResponseDone, first, last))
+}
+
+func (s *session) record(p stats.Phase, d time.Duration) { s.daemon.stats.Record(s.result, p, d) }
+
+// End implements relay.Handler: both sockets are closed. The poller must not wait for a log, so the rest is finish's.
+func (s *session) End(e relay.End) {
+	s.end = &e
+	if s.lease != nil {
+		s.lease.Release()
+	}
+	s.daemon.finished.Add(1)
+	if !s.leaving.Load() {
+		s.daemon.endedAlone.Add(1)
+	}
+	s.daemon.sessions.remove(s)
+	s.daemon.ended.push(s)
+}
+
+// finish tells who watches, and writes the one line of a finished session.
+func (s *session) finish() {
+	s.daemon.watchers.publish(rtdv1.WatchSessionsResponse_EVENT_ENDED, s)
+	c := s.end.Counters
+	args := []any{
+		"session", s.id, "client", s.client, "model", s.model, "upstream", s.upstream.info.ID, "pool", s.result.String(),
+		"ready", time.Duration(s.ready.Load()), "duration", time.Since(s.accepted).Round(time.Millisecond),
+		"turns", s.progress.whole.count, "frames_up", c.Frames[relay.Up], "frames_down", c.Frames[relay.Down],
+		"bytes_up", c.Bytes[relay.Up], "bytes_down", c.Bytes[relay.Down],
+		"ended_by", s.end.By.String(), "code", int(s.end.Code),
+	}
+	if s.end.Reason != "" {
+		args = append(args, "reason", s.end.Reason)
+	}
+	if s.end.Err != nil {
+		args = append(args, "error", s.end.Err)
+	}
+	s.daemon.log.Info("session ended", args...)
+}
+
+// connect takes or dials an upstream for the request and joins the client to it. adopt renders the 101 and hands the
+// client's socket over; on an error the client is still there to be answered, unless it is errClientGone.
+func (s *session) connect(ctx context.Context, r *route, target dialect.Target, adopt func() error) error {
+	if target.Bypass != "" {
+		return s.bypass(ctx, r, target, adopt)
+	}
+	p, err := r.poolFor(s.daemon.pools, target)
+	if err != nil {
+		return err
+	}
+	for {
+		s.lease, err = p.Take(ctx)
+		if err != nil {
+			return err
+		}
+		s.upstream, s.result = s.lease.Conn().(*warm), results[s.lease.Result()]
+		err = s.join(adopt)
+		if errors.Is(err, relay.ErrGone) {
+			s.lease.Dead(err)
+			continue
+		}
+		if err != nil {
+			s.lease.Release()
+			return err
+		}
+		s.daemon.stats.Record(s.result, stats.PhasePoolWait, s.lease.Wait())
+		return nil
+	}
+}
+
+// bypass dials for this client alone what no pool holds.
+func (s *session) bypass(ctx context.Context, r *route, target dialect.Target, adopt func() error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, orDefault(r.pool.DialTimeout, DefaultReadyTimeout))
+	defer cancel()
+	s.result = stats.Bypass
+	if s.upstream, err = r.endpoint.dial(ctx, target, func(error) {}); err != nil {
+		return err
+	}
+	return s.join(adopt)
+}
+
+// join enters s in the registry for as long as the relay has both its sockets.
+func (s *session) join(adopt func() error) error {
+	if !s.daemon.sessions.add(s) {
+		s.upstream.relay.Close(ws.StatusGoingAway, "")
+		return errDraining
+	}
+	if err := adopt(); err != nil {
+		s.daemon.sessions.remove(s)
+		if !errors.Is(err, relay.ErrGone) {
+			s.upstream.relay.Close(ws.StatusGoingAway, "")
+			err = fmt.Errorf("%w: %w", errClientGone, err)
+		}
+		return err
+	}
+	s.opened(time.Since(s.accepted))
+	if s.daemon.sessions.isClosed() {
+		s.goAway()
+	}
+	return nil
+}
+
+// opened records what is known once the 101 is out.
+func (s *session) opened(ready time.Duration) {
+	s.ready.Store(int64(ready))
+	s.daemon.accepted.Add(1)
+	s.daemon.watchers.publish(rtdv1.WatchSessionsResponse_EVENT_OPENED, s)
+	agg := s.daemon.stats
+	agg.Record(s.result, stats.PhaseReady, ready)
+	if s.result == stats.Hit {
+		return // its dial was over before the client came
+	}
+	t := s.upstream.timing
+	agg.Record(s.result, stats.PhaseDNS, t.DNS)
+	agg.Record(s.result, stats.PhaseTCP, t.TCP)
+	agg.Record(s.result, stats.PhaseTLS, t.TLS)
+	agg.Record(s.result, stats.PhaseUpgrade, t.Upgrade)
+	agg.Record(s.result, stats.PhaseDial, s.upstream.dialTime())
+}
+
+// goAway asks both ends of a session to leave, the first time it is called.
+func (s *session) goAway() (first bool) {
+	if !s.leaving.CompareAndSwap(false, true) {
+		return false
+	}
+	s.upstream.relay.Close(ws.StatusGoingAway, "the gateway is stopping")
+	return true
+}
+
+var _ relay.Handler = (*session)(nil)
