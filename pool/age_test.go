@@ -102,6 +102,30 @@ func TestEarlyStaysWithinJitter(t *testing.T) {
 	f(100, 20, 500, 100, 35) // but not before half a life
 }
 
+func TestSlowestDialIsForgottenByAndBy(t *testing.T) {
+	var p Pool
+	for i, want := range []time.Duration{800, 700, 900, 800} {
+		p.observe([]time.Duration{800, 0, 900, 100}[i])
+		if p.slow != want {
+			t.Errorf("after dial %d: %d, want %d", i, p.slow, want)
+		}
+	}
+}
+
+func TestSweepsKeepTheirDistance(t *testing.T) {
+	bubble(t, func(t *testing.T, u *upstream) {
+		p := u.pool(Config{Size: 100, MaxAge: 10 * time.Second})
+		after(time.Second)
+		next := p.Stats().NextRetirement
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		now := next.Add(-time.Millisecond)
+		if p.sweep(now); !p.sweepAt.Equal(now.Add(sweepGap)) {
+			t.Errorf("next sweep %s later, want %s", p.sweepAt.Sub(now), sweepGap)
+		}
+	})
+}
+
 func TestCaseC7ReplacedBeforeRetired(t *testing.T) {
 	f := func(name string, cfg Config, delay time.Duration, least int) {
 		t.Helper()

@@ -20,8 +20,8 @@ type backoff struct {
 
 	rounds  int
 	counted time.Time // when the last round was counted
-	until   time.Time // no warming dial before
-	held    time.Time // no dial at all before: Retry-After or quota
+	until   time.Time // no warming dial before, for other reasons than held
+	held    time.Time // no dial at all before: Retry-After or quota. A success does not lift it
 	holder  *DialError
 	limit   int  // concurrency now
 	deaths  bool // the last word was an early death
@@ -57,7 +57,6 @@ func (b *backoff) fail(now, started time.Time, e *DialError, death bool) {
 
 func (b *backoff) hold(until time.Time, e *DialError) {
 	b.limit = 1
-	b.until = later(b.until, until)
 	if until.After(b.held) {
 		b.held, b.holder = until, e
 	}
@@ -73,31 +72,29 @@ func (b *backoff) delay(round int) time.Duration {
 }
 
 // succeed counts a dial that made a session and reports whether that ended a back-off.
-func (b *backoff) succeed(now time.Time) bool {
+func (b *backoff) succeed() bool {
 	if b.deaths {
 		return false
 	}
 	b.limit = min(b.most, b.limit*2)
-	return b.recover(now)
+	return b.recover()
 }
 
 // prove counts a session that outlived Probation.
-func (b *backoff) prove(now time.Time) bool {
+func (b *backoff) prove() bool {
 	b.deaths = false
 	b.limit = b.most
-	return b.recover(now)
+	return b.recover()
 }
 
-func (b *backoff) recover(now time.Time) bool {
+func (b *backoff) recover() bool {
 	was := b.rounds > 0
-	b.rounds = 0
-	b.until = time.Time{}
-	// A dial begun before the upstream asked for silence does not lift that.
-	if now.Before(b.held) {
-		b.until = b.held
-	}
+	b.rounds, b.until = 0, time.Time{}
 	return was
 }
+
+// next is when warming may dial again.
+func (b *backoff) next() time.Time { return later(b.until, b.held) }
 
 // refusal is the error of a dial that may not be made now, or nil.
 func (b *backoff) refusal(now time.Time) *DialError {

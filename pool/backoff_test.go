@@ -63,8 +63,8 @@ func TestCaseC1EarlyDeathsBackOff(t *testing.T) {
 				t.Errorf("no early death counted: %+v", s)
 			}
 			u.set(func(u *upstream) { u.born = nil })
-			// One session has to outlive Probation before the others follow.
-			after(8*time.Second + 5*time.Second + 2*time.Second)
+			// The last one still dies, and then one has to outlive Probation before the others follow.
+			after(life + 8*time.Second + 5*time.Second + 2*time.Second)
 			idle(t, p, 8)
 			if s := p.Stats(); s.Failures != 0 || s.Concurrency != 16 {
 				t.Errorf("not recovered: %+v", s)
@@ -109,6 +109,41 @@ func TestUnknownClassCountsAsOther(t *testing.T) {
 		p := u.pool(Config{})
 		if _, err := p.Take(t.Context()); err == nil || p.Stats().DialsFailed[ClassOther] != 1 {
 			t.Errorf("take: %v; %v", err, p.Stats().DialsFailed)
+		}
+	})
+}
+
+func TestSurvivorOfTheSameFillEndsEarlyDeathBackOff(t *testing.T) {
+	bubble(t, func(t *testing.T, u *upstream) {
+		p := u.pool(Config{Size: 2})
+		idle(t, p, 2)
+		u.set(func(u *upstream) { u.delay = time.Hour })
+		after(time.Second)
+		u.session(0).kill()
+		after(4*time.Second - time.Millisecond)
+		if s := p.Stats(); s.Failures != 1 {
+			t.Errorf("recovered before anything outlived Probation: %+v", s)
+		}
+		after(time.Millisecond)
+		if s := p.Stats(); s.Failures != 0 {
+			t.Errorf("the other session is 5 s old and proves nothing: %+v", s)
+		}
+	})
+}
+
+func TestOldSessionsProveNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, u *upstream) {
+		p := u.pool(Config{Size: 3})
+		after(time.Minute)
+		l, _ := take(t, p, Hit)
+		synctest.Wait()
+		u.live()[3].kill()
+		after(4 * time.Second)
+		u.live()[3].kill()
+		l.Release()
+		after(time.Second)
+		if s := p.Stats(); s.Failures != 2 {
+			t.Errorf("%d rounds counted, want 2, for none of the new sessions lives: %+v", s.Failures, s)
 		}
 	})
 }
@@ -201,6 +236,8 @@ func TestSuccessBegunBeforeRetryAfterDoesNotLiftIt(t *testing.T) {
 		if n := u.dialled(); n != before {
 			t.Errorf("%d dials while Retry-After was in force", n-before)
 		}
+		after(time.Second)
+		idle(t, p, 1)
 	})
 }
 
@@ -245,7 +282,7 @@ func TestBackoffGrowsByRounds(t *testing.T) {
 		}
 		now = b.until
 	}
-	if !b.succeed(now) || b.rounds != 0 || now.Before(b.until) || b.limit != 2 {
+	if !b.succeed() || b.rounds != 0 || now.Before(b.until) || b.limit != 2 {
 		t.Errorf("a success: %+v", b)
 	}
 }

@@ -105,6 +105,22 @@ func TestShrinkAppliesToJoiningDials(t *testing.T) {
 	f(true)
 }
 
+func TestShrinkCancelsTheNewestDials(t *testing.T) {
+	bubble(t, func(t *testing.T, u *upstream) {
+		u.delay = time.Second
+		p := u.pool(Config{Size: 3})
+		after(500 * time.Millisecond)
+		for _, n := range []int{6, 3} {
+			if err := p.Resize(n); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		after(500 * time.Millisecond)
+		idle(t, p, 3)
+	})
+}
+
 func TestConcurrentResizesAreExact(t *testing.T) {
 	bubble(t, func(t *testing.T, u *upstream) {
 		u.delay = time.Millisecond
@@ -164,6 +180,7 @@ func TestDrainClosesIdleAndLeavesTheRest(t *testing.T) {
 		synctest.Wait()
 		waiting := make(chan taken, 1)
 		p.Drain()
+		u.set(func(u *upstream) { u.delay = 2 * time.Second })
 		go func() {
 			l, err := p.Take(t.Context())
 			waiting <- taken{l, err}
@@ -188,7 +205,7 @@ func TestDrainClosesIdleAndLeavesTheRest(t *testing.T) {
 			t.Errorf("drained: %+v", s)
 		}
 		p.Resume()
-		after(time.Second)
+		after(2 * time.Second)
 		idle(t, p, 5)
 	})
 }

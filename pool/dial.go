@@ -86,7 +86,7 @@ func (p *Pool) finish(d *dial, conn Conn, err error) {
 		// Good enough for a miss, but warming would redial for ever.
 		p.fail(now, l.started, &DialError{Class: ClassProtocol, Err: p.stillborn(conn, now)}, false)
 	} else {
-		p.succeed(now)
+		p.succeed()
 	}
 	p.place(l, owner, now)
 }
@@ -150,17 +150,17 @@ func (p *Pool) fail(now, started time.Time, e *DialError, death bool) {
 		p.sweepAt = now
 	}
 	if p.cfg.Events != nil {
-		retry := max(0, p.backoff.until.Sub(now))
+		retry := max(0, p.backoff.next().Sub(now))
 		p.pending.events = append(p.pending.events, Event{Kind: EventDialFailed, Err: e, RetryIn: retry})
 	}
 }
 
-func (p *Pool) succeed(now time.Time) {
+func (p *Pool) succeed() {
 	p.counts.DialsSucceeded++
-	p.recovered(p.backoff.succeed(now))
+	p.recovered(p.backoff.succeed())
 }
 
-func (p *Pool) prove(now time.Time) { p.recovered(p.backoff.prove(now)) }
+func (p *Pool) prove() { p.recovered(p.backoff.prove()) }
 
 func (p *Pool) recovered(yes bool) {
 	if yes && p.cfg.Events != nil {

@@ -84,9 +84,8 @@ func (l *Lease) Release() {
 		return
 	}
 	p.end(l)
-	now := time.Now()
-	if p.outlived(l, now) {
-		p.prove(now)
+	if p.outlived(l, time.Now()) {
+		p.prove()
 	}
 }
 

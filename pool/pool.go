@@ -133,7 +133,6 @@ func (p *Pool) Drain() {
 	p.mu.Lock()
 	defer p.unlock()
 	p.paused = true
-	p.current++ // no dial in flight ends up idle
 	p.dropWarming()
 	p.retireIdle(0, ReasonDrain)
 }

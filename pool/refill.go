@@ -43,7 +43,7 @@ func (p *Pool) refill() time.Time {
 		next = earlier(next, l.closeBy)
 	}
 	if p.blocked == SkipBackoff || p.blocked == SkipRetryAfter {
-		next = earlier(next, p.backoff.until)
+		next = earlier(next, p.backoff.next())
 	}
 	return next
 }
@@ -61,7 +61,7 @@ func (p *Pool) sweep(now time.Time) {
 	var next time.Time
 	for l := range p.fresh.all() {
 		if p.outlived(l, now) {
-			p.prove(now)
+			p.prove()
 		}
 		if reached(l.limits.due, now) {
 			p.makeDue(l)

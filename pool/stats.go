@@ -8,7 +8,7 @@ type Stats struct {
 
 	Size, MaxSize, MaxConnections int
 	Paused                        bool
-	Generation                    uint64 // raised by Recycle and Drain
+	Generation                    uint64 // raised by Recycle
 
 	Idle    int // sessions that can be taken
 	Due     int // of Idle, those that wait for a replacement
@@ -74,8 +74,8 @@ func (p *Pool) Stats() Stats {
 		Active: p.active, Closing: p.closing.len,
 		Counters: p.counts, Blocked: p.blocked, Failures: b.rounds, Concurrency: b.limit, SlowestDial: p.slow,
 	}
-	if now.Before(b.until) {
-		s.BackoffTill = b.until
+	if next := b.next(); now.Before(next) {
+		s.BackoffTill = next
 	}
 	if now.Before(b.held) {
 		s.RefuseTill = b.held

@@ -33,14 +33,14 @@ func TestTakeServesTheOldestFirst(t *testing.T) {
 	})
 }
 
-func TestTakeServesTheOldestFirstWhileSomeAreDue(t *testing.T) {
+func TestTakeServesThoseThatWaitForReplacementFirst(t *testing.T) {
 	bubble(t, func(t *testing.T, u *upstream) {
-		p := u.pool(Config{Size: 3})
+		p := u.pool(Config{Size: 3, MaxDialing: 1})
 		idle(t, p, 3)
-		u.set(func(u *upstream) { u.delay = time.Hour })
+		u.set(func(u *upstream) { u.delay = time.Second })
 		p.Recycle()
-		synctest.Wait()
-		for want := range 3 {
+		after(time.Second) // session 3 has replaced session 0
+		for _, want := range []int{1, 2, 3} {
 			if _, c := take(t, p, Hit); c.id != want {
 				t.Errorf("took session %d, want %d", c.id, want)
 			}
@@ -201,27 +201,43 @@ func TestSessionWithoutRoomIsClosed(t *testing.T) {
 }
 
 func TestSessionDeliveredTooLateIsPassedOn(t *testing.T) {
-	bubble(t, func(t *testing.T, u *upstream) {
-		p := u.pool(Config{})
-		w := &waiter{done: make(chan struct{})}
-		w.link.value = w
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		p.mu.Lock()
-		w.dial = p.start(time.Now())
-		w.dial.owner = w
-		p.waiters.push(&w.link)
-		p.size, p.cfg.MaxConnections = 1, 1 // to be parked, and nothing else dialled
-		p.unlock()
-		<-w.done // the session is there, and Take sees its context first
-		if err := p.abandon(ctx, w); !errors.Is(err, context.Canceled) {
-			t.Errorf("take: %v", err)
-		}
-		idle(t, p, 1)
-		if s := p.Stats(); s.Active != 0 || s.Dials != 1 {
-			t.Errorf("active %d and %d dials, want the session parked", s.Active, s.Dials)
-		}
-	})
+	f := func(name string, before func(p *Pool, c *fakeConn), parked int) {
+		t.Helper()
+		bubble(t, func(t *testing.T, u *upstream) {
+			t.Helper()
+			p := u.pool(Config{})
+			w := &waiter{done: make(chan struct{})}
+			w.link.value = w
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			p.mu.Lock()
+			w.dial = p.start(time.Now())
+			w.dial.owner = w
+			p.waiters.push(&w.link)
+			p.size, p.cfg.MaxConnections = 1, 1 // room for it, and none for another
+			p.unlock()
+			<-w.done // the session is there, and Take sees its context first
+			before(p, u.session(0))
+			if err := p.abandon(ctx, w); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s: take: %v", name, err)
+			}
+			p.mu.Lock()
+			got, first := p.idle(), p.fresh.front()
+			p.mu.Unlock()
+			if got != parked || (parked == 1) != (first == w.lease) {
+				t.Errorf("%s: %d parked, want %d", name, got, parked)
+			}
+			synctest.Wait()
+			if s := p.Stats(); s.Active != 0 {
+				t.Errorf("%s: %d active", name, s.Active)
+			}
+		})
+	}
+	f("still good", func(*Pool, *fakeConn) {}, 1)
+	f("paused meanwhile", func(p *Pool, _ *fakeConn) { p.Pause() }, 0)
+	f("recycled meanwhile", func(p *Pool, _ *fakeConn) { p.Recycle() }, 0)
+	f("closed meanwhile", func(p *Pool, _ *fakeConn) { p.Close() }, 0)
+	f("dead meanwhile", func(_ *Pool, c *fakeConn) { c.kill() }, 0)
 }
 
 func TestAbandonedDialWarmsAPoolThatIsShort(t *testing.T) {
