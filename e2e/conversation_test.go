@@ -121,10 +121,10 @@ func (d *daemon) awaitIdle(t *testing.T, n int) {
 
 // poolState is what these tests read of `rtctl pool list -o json`.
 type poolState struct {
-	Idle   int    `json:"idle"`
-	Active int    `json:"active"`
-	Hits   string `json:"hits"`
-	Misses string `json:"misses"`
+	Idle   int `json:"idle"`
+	Active int `json:"active"`
+	Hits   int `json:"hits"`
+	Misses int `json:"misses"`
 }
 
 func (d *daemon) pool(t *testing.T) poolState {
@@ -253,8 +253,9 @@ func (d *daemon) checkPool(t *testing.T, result string, size int) {
 	t.Helper()
 	d.awaitIdle(t, size)
 	eventually(t, "end of the active session", func() bool { return d.pool(t).Active == 0 })
-	taken := map[string]string{"hit": d.pool(t).Hits, "miss": d.pool(t).Misses}
-	if taken[result] != "1" {
+	state := d.pool(t)
+	taken := map[string]int{"hit": state.Hits, "miss": state.Misses}
+	if taken[result] != 1 || state.Hits+state.Misses != 1 {
 		t.Errorf("the pool counts %v, want one %s", taken, result)
 	}
 }
