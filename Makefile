@@ -33,7 +33,7 @@ protos: $(BUF) ## Generated code, after a change to a .proto file.
 check: check-format check-vet lint check-protos check-tidy race ## All that a change must pass.
 
 check-format:
-	@files=$$($$($(GO) env GOROOT)/bin/gofmt -l $$(git ls-files -co --exclude-standard -- '*.go')); \
+	@files=$$(git ls-files -co --exclude-standard -- '*.go' | xargs ls 2>/dev/null | xargs $$($(GO) env GOROOT)/bin/gofmt -l); \
 	if [ -n "$$files" ]; then echo "gofmt -w would change:"; echo "$$files"; exit 1; fi
 
 check-vet:

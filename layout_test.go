@@ -23,9 +23,7 @@ const (
 	cobra     = "github.com/spf13/cobra"
 	grpc      = "google.golang.org/grpc/"
 	hclog     = "github.com/hashicorp/go-hclog"
-	histogram = "github.com/HdrHistogram/hdrhistogram-go"
 	protobuf  = "google.golang.org/protobuf/"
-	sync      = "golang.org/x/sync/"
 	sys       = "golang.org/x/sys/"
 	term      = "golang.org/x/term"
 	websocket = "github.com/gobwas/ws/"
@@ -38,15 +36,15 @@ var floors = map[string][]string{
 	"internal/wiretest": {websocket, "internal/wire"},
 	"internal/dialect":  {websocket, "internal/wire"},
 	"internal/redact":   {},
-	"internal/stats":    {histogram},
+	"internal/stats":    {},
 	"internal/relay":    {websocket, sys, "internal/wire"},
 	"internal/sim":      {websocket},
 	"internal/unixsock": {sys, grpc + "credentials"},
-	"pool":              {sync},
+	"pool":              {},
 	"proto/rtd/v1":      {grpc, protobuf},
 	"client":            {grpc, protobuf, "proto/", "internal/unixsock"},
 	"daemon": {
-		grpc, protobuf, hclog, sync, sys, term, websocket, "proto/", "pool", "internal/dialect", "internal/redact", "internal/relay",
+		grpc, protobuf, hclog, sys, term, websocket, "proto/", "pool", "internal/dialect", "internal/redact", "internal/relay",
 		"internal/sim", "internal/stats", "internal/unixsock", "internal/wire",
 	},
 	"cmd/rtd":           {hclog, "daemon", "internal/dialect", "internal/sim", "pool"},
@@ -113,7 +111,7 @@ func TestPermitted(t *testing.T) {
 	f("github.com/gobwas/wsother", []string{websocket}, false)
 	f("google.golang.org/grpc/status", []string{grpc + "credentials"}, false)
 	f(module+"pool", []string{"pool"}, true)
-	f(module+"pool", []string{sync}, false)
+	f(module+"pool", []string{sys}, false)
 	f(module+"proto/rtd/v1", []string{"proto/"}, true)
 	f(module+testOnly, []string{testOnly}, false)
 }
