@@ -95,7 +95,12 @@ func TestSessionsTooShortLivedForProbationProveThemselves(t *testing.T) {
 			u.live()[0].kill()
 			after(time.Second)
 		}
-		after(10 * time.Second)
+		for range 100 {
+			after(100 * time.Millisecond)
+			if s := p.Stats(); s.Oldest > 2*time.Second+sweepGap {
+				t.Fatalf("kept for %s", s.Oldest)
+			}
+		}
 		idle(t, p, 20)
 		if s := p.Stats(); s.Failures != 0 || s.Concurrency != 16 || s.DialsFailed[ClassEarlyDeath] != 3 {
 			t.Errorf("sessions that live to their max_idle prove nothing: %+v", s)
