@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -44,11 +45,11 @@ func onEach(t *testing.T, config Config, body func(b *bench)) {
 type bench struct {
 	testing.TB
 	*Engine
-	config Config
-	ln     net.Listener
-	plain  *wiretest.Upstream
-	conns  chan *wiretest.UpstreamConn
-	over   chan struct{}
+	mu    sync.Mutex // a dial and its accept belong together
+	ln    net.Listener
+	plain *wiretest.Upstream
+	conns chan *wiretest.UpstreamConn
+	over  chan struct{}
 }
 
 func newBench(t testing.TB, config Config) *bench {
@@ -61,7 +62,7 @@ func newBench(t testing.TB, config Config) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{TB: t, Engine: e, config: config, ln: ln, conns: make(chan *wiretest.UpstreamConn, 1), over: make(chan struct{})}
+	b := &bench{TB: t, Engine: e, ln: ln, conns: make(chan *wiretest.UpstreamConn, 1), over: make(chan struct{})}
 	b.plain = wiretest.NewUpstream(t, b.hand)
 	t.Cleanup(func() {
 		close(b.over)
@@ -91,6 +92,8 @@ func (b *bench) dial(addr string) net.Conn {
 // upstream returns both ends of an upstream connection.
 func (b *bench) upstream() (ours net.Conn, theirs *wiretest.UpstreamConn) {
 	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	ours = b.dial(b.plain.Addr())
 	return ours, <-b.conns
 }
@@ -111,12 +114,21 @@ func (b *bench) upstreamTLS() (ours *tls.Conn, theirs *wiretest.UpstreamConn) {
 // client returns both ends of a client connection.
 func (b *bench) client() (ours net.Conn, theirs *wiretest.Client) {
 	b.Helper()
-	conn := b.dial(b.ln.Addr().String())
+	ours, conn := b.raw()
+	return ours, wiretest.NewClient(b, conn)
+}
+
+// raw returns both ends of a connection.
+func (b *bench) raw() (ours, theirs net.Conn) {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	theirs = b.dial(b.ln.Addr().String())
 	ours, err := b.ln.Accept()
 	if err != nil {
 		b.Fatal(err)
 	}
-	return ours, wiretest.NewClient(b, conn)
+	return ours, theirs
 }
 
 // pair is a live session with both its peers.
@@ -225,6 +237,20 @@ func (r *recorder) notify() {
 	case r.changed <- struct{}{}:
 	default:
 	}
+}
+
+// seen returns what was noted so far.
+func (r *recorder) seen() (heads []head, messages []message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.heads), slices.Clone(r.messages)
+}
+
+// set changes what the recorder does.
+func (r *recorder) set(change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
 }
 
 // await waits until ok, which is asked under the lock, is true.

@@ -84,11 +84,9 @@ func TestCaseF1FrameSharesASegmentWithTheHandshake(t *testing.T) {
 					heads = 1
 				}
 				p.await(b, "heads", func() bool { return len(p.heads) == heads })
-				p.mu.Lock()
-				if heads == 2 && p.heads[0].head != `{"n":1}` {
-					b.Errorf("cut at %d: head %q", cut, p.heads[0].head)
+				if seen, _ := p.seen(); heads == 2 && seen[0].head != `{"n":1}` {
+					b.Errorf("cut at %d: head %q", cut, seen[0].head)
 				}
-				p.mu.Unlock()
 				p.Close(1000, "")
 			}
 		}

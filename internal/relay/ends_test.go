@@ -1,0 +1,93 @@
+package relay
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"time"
+
+	"github.com/rtd-project/rtd/internal/wiretest"
+)
+
+// ends runs short sessions whose peers know every byte in advance.
+type ends struct {
+	*bench
+	hello, clientClose, upstreamText, upstreamClose []byte
+}
+
+func newEnds(b *bench) *ends {
+	return &ends{
+		bench: b, hello: wiretest.Hex(b, wiretest.Hello), clientClose: wiretest.Hex(b, "88 82"+z+"03 e8"),
+		upstreamText: text("Hello"), upstreamClose: wiretest.Hex(b, "88 02 03 e8"),
+	}
+}
+
+// session runs number n: one in ten closes from both ends at once, the others from the client or the upstream in turn;
+// one in a hundred is dropped by its client.
+func (e *ends) session(n int) {
+	conn, up := e.raw()
+	s, err := e.Park(Upstream{Conn: conn}, newRecorder())
+	if err != nil {
+		e.Error(err)
+		return
+	}
+	ours, cl := e.raw()
+	r := newRecorder()
+	if err := s.Adopt(Client{Conn: ours, Response: []byte(response)}, r); err != nil {
+		e.Error(err)
+		return
+	}
+	late := time.Now().Add(10 * time.Second)
+	_, _ = up.SetDeadline(late), cl.SetDeadline(late)
+	defer func() { _, _ = cl.Close(), up.Close() }()
+	switch {
+	case n%100 == 7:
+		e.expect(cl, []byte(response))
+		_ = cl.(*net.TCPConn).SetLinger(0)
+		_ = cl.Close()
+		_, _ = io.Copy(io.Discard, up)
+	case n%10 == 0:
+		e.send(cl, e.hello, e.clientClose)
+		e.send(up, e.upstreamText, e.upstreamClose)
+		e.expectAll(cl, []byte(response), e.upstreamText, e.upstreamClose)
+		e.expectAll(up, e.hello, e.clientClose)
+	case n%2 == 0:
+		e.send(cl, e.hello, e.clientClose)
+		e.expect(up, e.hello, e.clientClose)
+		e.send(up, e.upstreamText, e.upstreamClose)
+		_ = up.Close()
+		e.expectAll(cl, []byte(response), e.upstreamText, e.upstreamClose)
+	default:
+		e.send(up, e.upstreamText, e.upstreamClose)
+		e.expectAll(cl, []byte(response), e.upstreamText, e.upstreamClose)
+		e.send(cl, e.clientClose)
+		e.expectAll(up, e.clientClose)
+	}
+	_, _ = cl.Close(), up.Close()
+	select {
+	case <-r.ended:
+	case <-time.After(10 * time.Second):
+		e.Errorf("session %d did not end", n)
+	}
+}
+
+func (e *ends) send(conn net.Conn, parts ...[]byte) {
+	if _, err := conn.Write(concat(parts...)); err != nil {
+		e.Errorf("send: %v", err)
+	}
+}
+
+func (e *ends) expect(conn net.Conn, parts ...[]byte) {
+	want := concat(parts...)
+	got := make([]byte, len(want))
+	if n, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, want) {
+		e.Errorf("got % x (%v), want % x", got[:n], err, want)
+	}
+}
+
+func (e *ends) expectAll(conn net.Conn, parts ...[]byte) {
+	want := concat(parts...)
+	if got, err := io.ReadAll(conn); err != nil || !bytes.Equal(got, want) {
+		e.Errorf("got % x (%v), want % x", got, err, want)
+	}
+}

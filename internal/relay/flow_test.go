@@ -1,0 +1,362 @@
+package relay
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rtd-project/rtd/internal/wiretest"
+)
+
+func TestCaseE7NoDelayClusters(t *testing.T) {
+	rounds := 150
+	if raceEnabled || testing.Short() {
+		rounds = 50
+	}
+	onEach(t, Config{}, func(b *bench) {
+		p := b.pair(Upstream{}, Client{})
+		one := func(send, receive *wiretest.Peer) (delays []time.Duration) {
+			arrived := make(chan time.Time, rounds)
+			go func() {
+				for range rounds {
+					if _, err := receive.TryReadFrame(); err != nil {
+						break
+					}
+					arrived <- time.Now()
+				}
+				close(arrived)
+			}()
+			for range rounds {
+				start := time.Now()
+				if err := send.TrySend(send.Frame(true, wiretest.Binary, make([]byte, 160))); err != nil {
+					b.Error(err)
+				}
+				at, ok := <-arrived
+				if !ok {
+					b.Error("a frame was lost")
+					return nil
+				}
+				delays = append(delays, at.Sub(start))
+				time.Sleep(20*time.Millisecond - time.Since(start))
+			}
+			return delays
+		}
+		var both sync.WaitGroup
+		for _, ends := range [][2]*wiretest.Peer{{p.cl.Peer, p.up.Peer}, {p.up.Peer, p.cl.Peer}} {
+			both.Go(func() {
+				delays := one(ends[0], ends[1])
+				slices.Sort(delays)
+				if n := len(delays); n > 0 && delays[n*9/10] > 30*time.Millisecond {
+					b.Errorf("delays %v", delays[n*9/10:])
+				}
+			})
+		}
+		both.Wait()
+	})
+}
+
+func TestCaseH7SlowReaderHoldsBoundedMemory(t *testing.T) {
+	onEach(t, Config{}, func(b *bench) {
+		slow, other := b.pair(Upstream{}, Client{}), b.pair(Upstream{}, Client{})
+		payload := make([]byte, 256<<10)
+		rnd := rand.NewChaCha8([32]byte{})
+		_, _ = rnd.Read(payload)
+		message := slow.up.Frame(true, wiretest.Binary, payload)
+		const messages = 120 // 30 MiB: more than all the kernel's buffers take
+		var sender sync.WaitGroup
+		sender.Go(func() {
+			slow.up.Timeout = time.Minute
+			for range messages {
+				if err := slow.up.TrySend(message); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+		for range 20 { // the other sessions do not notice
+			other.cl.SendText("to")
+			other.up.ExpectText("to")
+			other.up.SendText("fro")
+			other.cl.ExpectText("fro")
+			time.Sleep(10 * time.Millisecond)
+			if held := b.Stats().Held; held > 2*readSizeMax {
+				b.Errorf("%d bytes held", held)
+			}
+		}
+		slow.cl.SendText("still listened to") // the other direction flows
+		slow.up.ExpectText("still listened to")
+		for n := range messages {
+			if f := slow.cl.ReadFrame(); !bytes.Equal(f.Payload, payload) {
+				b.Fatalf("message %d was changed", n)
+			}
+		}
+		sender.Wait()
+		if held := b.Stats().Held; held != 0 {
+			b.Errorf("%d bytes held at the end", held)
+		}
+	})
+}
+
+// readSizeMax is the most that one chunk brings to either engine.
+const readSizeMax = 64<<10 + room
+
+func TestWriteStallEndsTheSession(t *testing.T) {
+	onEach(t, Config{WriteStall: 200 * time.Millisecond, CloseTimeout: 100 * time.Millisecond}, func(b *bench) {
+		p := b.pair(Upstream{PingInterval: -1, PongTimeout: 50 * time.Millisecond}, Client{})
+		var sender sync.WaitGroup
+		sender.Go(func() {
+			message := p.up.Frame(true, wiretest.Binary, make([]byte, 1<<20))
+			for p.up.TrySend(message) == nil {
+			}
+		})
+		p.up.ExpectClose(1001)
+		p.up.RST()
+		sender.Wait()
+		if e := p.wantEnd(b, ByClient, 1006); !errors.Is(e.Err, ErrWriteStall) {
+			b.Errorf("end %+v", e)
+		}
+	})
+}
+
+func TestUpstreamStallIsALoss(t *testing.T) {
+	onEach(t, Config{WriteStall: 200 * time.Millisecond, CloseTimeout: 100 * time.Millisecond}, func(b *bench) {
+		p := b.pair(Upstream{}, Client{LossEvent: []byte(lossEvent)})
+		var sender sync.WaitGroup
+		sender.Go(func() {
+			message := p.cl.Frame(true, wiretest.Binary, make([]byte, 1<<20))
+			for p.cl.TrySend(message) == nil {
+			}
+		})
+		p.cl.ExpectText(lossEvent)
+		p.cl.ExpectClose(1011)
+		p.cl.RST()
+		sender.Wait()
+		if e := p.wantEnd(b, ByUpstream, 1006); !errors.Is(e.Err, ErrWriteStall) {
+			b.Errorf("end %+v", e)
+		}
+	})
+}
+
+func TestASlowReaderIsFlushedBeforeTheClose(t *testing.T) {
+	onEach(t, Config{WriteStall: 5 * time.Second, CloseTimeout: 300 * time.Millisecond}, func(b *bench) {
+		p := b.pair(Upstream{}, Client{LossEvent: []byte(lossEvent)})
+		payload := strings.Repeat("0123456789abcdef", 1<<20) // 16 MiB: much of it waits
+		p.up.Timeout = time.Minute
+		var sender sync.WaitGroup
+		sender.Go(func() {
+			p.up.SendText(payload)
+			p.up.RST() // what was received before it still counts
+		})
+		time.Sleep(100 * time.Millisecond)
+		f, err := p.cl.TryReadFrame()
+		sender.Wait()
+		if err != nil {
+			// A reset may overtake what the sender's own kernel still had.
+			return
+		}
+		if string(f.Payload) != payload {
+			b.Error("the message was changed")
+		}
+		p.cl.ExpectText(lossEvent)
+		p.cl.ExpectClose(1011)
+	})
+}
+
+func TestCaseA5SilenceAndLife(t *testing.T) {
+	timing := Upstream{PingInterval: 100 * time.Millisecond, PongTimeout: 200 * time.Millisecond}
+	onEach(t, Config{}, func(b *bench) {
+		// Parked and live upstreams that send text but no pongs stay.
+		conn, up := b.upstream()
+		w := newRecorder()
+		timing.Conn = conn
+		s := b.park(timing, w)
+		for range 10 {
+			up.SendText("alive")
+			time.Sleep(100 * time.Millisecond)
+		}
+		p := b.join(s, up, Client{LossEvent: []byte(lossEvent)})
+		for range 10 {
+			up.SendText("alive")
+			time.Sleep(100 * time.Millisecond)
+		}
+		for range 20 {
+			p.cl.ExpectText("alive")
+		}
+		// A silent one is lost.
+		start := time.Now()
+		p.cl.ExpectText(lossEvent)
+		p.cl.ExpectClose(1011)
+		if d := time.Since(start); d > time.Second {
+			b.Errorf("took %v", d)
+		}
+		if e := p.wantEnd2(b, up, p.cl); !errors.Is(e.Err, ErrPongTimeout) || e.By != ByUpstream {
+			b.Errorf("end %+v", e)
+		}
+
+		conn, up = b.upstream()
+		timing.Conn = conn
+		s = b.park(timing, w)
+		if err := w.wantGone(b); !errors.Is(err, ErrPongTimeout) {
+			b.Errorf("gone: %v", err)
+		}
+		ours, _ := b.client()
+		if err := s.Adopt(Client{Conn: ours}, newRecorder()); !errors.Is(err, ErrGone) {
+			b.Errorf("adopt: %v", err)
+		}
+	})
+}
+
+// wantEnd2 lets both peers go and waits for the end.
+func (p *pair) wantEnd2(b *bench, up *wiretest.UpstreamConn, cl *wiretest.Client) End {
+	b.Helper()
+	up.Close()
+	cl.Close()
+	select {
+	case e := <-p.ended:
+		return e
+	case <-time.After(5 * time.Second):
+		b.Fatal("no end within 5 s")
+	}
+	return End{}
+}
+
+func TestBackPressureStopsThePongTimer(t *testing.T) {
+	onEach(t, Config{}, func(b *bench) {
+		p := b.pair(Upstream{PingInterval: 50 * time.Millisecond, PongTimeout: 100 * time.Millisecond}, Client{PingInterval: -1})
+		message := p.up.Frame(true, wiretest.Binary, make([]byte, 1<<20))
+		const messages = 40
+		var sender sync.WaitGroup
+		p.up.Timeout = time.Minute
+		sender.Go(func() {
+			for range messages {
+				if err := p.up.TrySend(message); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+		time.Sleep(600 * time.Millisecond) // the client does not read; the upstream's frames lie unread
+		for range messages {
+			if f := p.cl.ReadFrame(); len(f.Payload) != 1<<20 {
+				b.Fatalf("frame %#x of %d bytes", f.Op, len(f.Payload))
+			}
+		}
+		sender.Wait()
+	})
+}
+
+func TestCaseH5IdleSessionsStay(t *testing.T) {
+	onEach(t, Config{WriteStall: 100 * time.Millisecond, CloseTimeout: 100 * time.Millisecond}, func(b *bench) {
+		p := b.pair(Upstream{PingInterval: 100 * time.Millisecond, PongTimeout: 100 * time.Millisecond},
+			Client{PingInterval: 100 * time.Millisecond, PongTimeout: 100 * time.Millisecond})
+		until := time.Now().Add(700 * time.Millisecond)
+		var pings sync.WaitGroup
+		for _, end := range []*wiretest.Peer{p.cl.Peer, p.up.Peer} {
+			pings.Go(func() {
+				n := 0
+				for ; time.Now().Before(until); n++ {
+					f, err := end.TryReadFrame()
+					if err != nil || f.Op != wiretest.Ping {
+						b.Errorf("frame %#x, %v", f.Op, err)
+						return
+					}
+					_ = end.TrySend(end.Frame(true, wiretest.Pong, f.Payload))
+				}
+				if n < 4 {
+					b.Errorf("%d pings", n)
+				}
+			})
+		}
+		pings.Wait()
+		p.cl.SendHex(wiretest.Hello)
+		_, got := p.up.ReadMessage()
+		if string(got) != "Hello" {
+			b.Errorf("got %q", got)
+		}
+	})
+}
+
+// clean waits until nothing of the test's sessions is left.
+func (b *bench) clean(goroutines int) {
+	b.Helper()
+	late := time.Now().Add(5 * time.Second)
+	for {
+		s := b.Stats()
+		if s.Parked+s.Live+s.Lingering+s.Held+s.Descriptors == 0 && runtime.NumGoroutine() <= goroutines+5 {
+			return
+		}
+		if time.Now().After(late) {
+			b.Fatalf("left over: %+v, %d goroutines of %d", s, runtime.NumGoroutine(), goroutines)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestCaseJ3ManyEnds(t *testing.T) {
+	sessions, at := 10_000, 200
+	if raceEnabled || testing.Short() {
+		sessions = 1000
+	}
+	onEach(t, Config{CloseTimeout: 500 * time.Millisecond}, func(b *bench) {
+		echo := newEnds(b)
+		goroutines := runtime.NumGoroutine()
+		var wg sync.WaitGroup
+		gate := make(chan struct{}, at)
+		for n := range sessions {
+			gate <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-gate }()
+				echo.session(n)
+			})
+		}
+		wg.Wait()
+		b.clean(goroutines)
+	})
+}
+
+func TestStaleGenerationsAreIgnored(t *testing.T) {
+	var table slab
+	i := table.take()
+	table.at(i).state = live
+	gen := table.at(i).gen
+	if !table.valid(i, gen) {
+		t.Fatal("a session is not valid")
+	}
+	table.give(i)
+	if j := table.take(); j != i {
+		t.Fatalf("slot %d, want %d again", j, i)
+	}
+	table.at(i).state = live
+	if table.valid(i, gen) {
+		t.Error("the old session is still valid")
+	}
+	onEach(t, Config{}, func(b *bench) {
+		old := b.pair(Upstream{}, Client{})
+		old.cl.Close()
+		old.up.Close()
+		<-old.ended
+		p := b.pair(Upstream{}, Client{}) // in the same slot
+		if p.i != old.i || p.gen == old.gen {
+			b.Fatalf("slot %d after %d", p.i, old.i)
+		}
+		old.Session.Close(1000, "")
+		if c := old.Counters(); c != (Counters{}) {
+			b.Errorf("counters %+v", c)
+		}
+		ours, cl := b.client()
+		if err := old.Adopt(Client{Conn: ours, Response: []byte(response)}, newRecorder()); !errors.Is(err, ErrGone) {
+			b.Errorf("adopted twice: %v", err)
+		}
+		if _, err := ours.Write([]byte("x")); err != nil { // it is still ours
+			b.Error(err)
+		}
+		cl.ExpectBytes([]byte("x"))
+		p.up.SendText("mine")
+		p.cl.ExpectText("mine")
+	})
+}
