@@ -41,7 +41,7 @@ func (s *sessionService) ListSessions(_ context.Context, req *rtdv1.ListSessions
 	all = all[sort.Search(len(all), func(i int) bool { return all[i].id > req.GetPageToken() }):]
 	resp := &rtdv1.ListSessionsResponse{}
 	for _, one := range all {
-		if p := req.GetPool(); p != "" && p != one.target && p != one.poolKey {
+		if p := req.GetPool(); p != "" && (one.pool == nil || p != one.pool.Name() && p != one.pool.Key()) {
 			continue
 		}
 		if len(resp.Sessions) == size {
@@ -145,7 +145,7 @@ func (s *session) state(l look) rtdv1.SessionState {
 func (s *session) message() *rtdv1.Session {
 	now := s.look()
 	m := &rtdv1.Session{
-		Id: s.id, State: s.state(now), Target: s.target, PoolKey: s.poolKey, Result: poolResults[s.result], BypassReason: s.bypassed,
+		Id: s.id, State: s.state(now), Target: s.target(), Result: poolResults[s.result], BypassReason: s.bypassed,
 		ClientAddress: s.client.String(), UpstreamSessionId: s.upstream.info.ID,
 		AcceptedAt: timestamppb.New(s.accepted), Age: durationpb.New(time.Since(s.accepted)),
 		Setup:     s.setup(),
@@ -153,6 +153,9 @@ func (s *session) message() *rtdv1.Session {
 		Up:        flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
 		HeldBytes: uint64(now.counters.Held),
 		Usage:     now.progress.usageMessage(),
+	}
+	if s.pool != nil {
+		m.PoolKey = s.pool.Key()
 	}
 	if now.progress.lastData > 0 {
 		m.Quiet = durationpb.New(now.at - now.progress.lastData)
@@ -176,6 +179,14 @@ var parties = map[relay.Side]rtdv1.Party{
 	relay.ByClient:   rtdv1.Party_PARTY_CLIENT,
 	relay.ByUpstream: rtdv1.Party_PARTY_UPSTREAM,
 	relay.ByGateway:  rtdv1.Party_PARTY_GATEWAY,
+}
+
+// target names the upstream target as its pool does.
+func (s *session) target() string {
+	if s.pool != nil {
+		return s.pool.Name()
+	}
+	return s.route.endpoint.Name + "/" + s.model
 }
 
 // setup lists the phases from accept to the 101 that happened for this client.
@@ -211,14 +222,14 @@ func flowOf(c relay.Counters, dir relay.Dir) *rtdv1.Flow {
 func (p *progress) responsesMessage() *rtdv1.Responses {
 	r := p.responses
 	return &rtdv1.Responses{
-		Started: r.started, Completed: r.completed, Cancelled: r.cancelled, Failed: r.failed, Incomplete: r.incomplete,
-		Interrupted: r.interrupted, Errors: r.errors,
+		Started: uint64(r.started), Completed: uint64(r.completed), Cancelled: uint64(r.cancelled), Failed: uint64(r.failed), Incomplete: uint64(r.incomplete),
+		Interrupted: uint64(r.interrupted), Errors: uint64(r.errors),
 		FirstText: p.firstText.message(), FirstAudio: p.firstAudio.message(), Turn: p.whole.message(),
 	}
 }
 
 func (m measure) message() *rtdv1.Measure {
-	return &rtdv1.Measure{Count: m.count, Last: durationpb.New(m.last), Max: durationpb.New(m.max), Total: durationpb.New(m.total)}
+	return &rtdv1.Measure{Count: uint64(m.count), Last: durationpb.New(m.last), Max: durationpb.New(m.max), Total: durationpb.New(m.total)}
 }
 
 func (p *progress) usageMessage() *rtdv1.Usage {

@@ -88,6 +88,10 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, fmt.Errorf("start the relay: %w", err)
 	}
 	d.routes = newRoutes(cfg.Routes, d.engine, d.redact.String)
+	if err := d.routes.check(); err != nil {
+		d.engine.Close()
+		return nil, err
+	}
 	return d, nil
 }
 

@@ -27,13 +27,13 @@ type turn struct {
 
 // responses counts by how they ended.
 type responses struct {
-	started, completed, cancelled, failed, incomplete uint64
-	interrupted, errors                               uint64
+	started, completed, cancelled, failed, incomplete uint32
+	interrupted, errors                               uint32
 }
 
 // measure describes a phase that repeats: plain integers, no histogram per session.
 type measure struct {
-	count            uint64
+	count            uint32
 	last, max, total time.Duration
 }
 

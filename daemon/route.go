@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 // route is a Route at work: its endpoint and, per target, the pool that serves it.
 type route struct {
+	models   []string
 	endpoint *endpoint
 	pool     pool.Config
 	urls     *sync.Map // of its routes
@@ -31,7 +33,7 @@ type routes struct {
 func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string) *routes {
 	rs := &routes{byModel: map[string]*route{}}
 	for _, c := range cfg {
-		r := &route{endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, urls: &rs.urls}
+		r := &route{models: c.Models, endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, urls: &rs.urls}
 		defaults := r.endpoint.dialect.Defaults()
 		r.pool.MaxIdle = orDefault(c.Pool.MaxIdle, defaults.MaxIdle)
 		r.pool.MaxAge = orDefault(c.Pool.MaxAge, defaults.MaxAge)
@@ -44,15 +46,16 @@ func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string) *r
 	return rs
 }
 
-// find returns the route of ask, or a 404 that names what there is.
-func (rs *routes) find(ask dialect.Ask) (*route, error) {
+// find returns the route of ask and its model's name, which unlike ask's does not hold the request's memory; or a 404
+// that names what there is.
+func (rs *routes) find(ask dialect.Ask) (*route, string, error) {
 	if ask.Model == "" {
-		return rs.first, nil
+		return rs.first, "", nil
 	}
 	if r, ok := rs.byModel[ask.Model]; ok {
-		return r, nil
+		return r, r.models[slices.Index(r.models, ask.Model)], nil
 	}
-	return nil, &refusal{
+	return nil, "", &refusal{
 		status:  http.StatusNotFound,
 		code:    "model_not_found",
 		message: fmt.Sprintf("model %q has no route here; known models: %s", ask.Model, strings.Join(rs.models(), ", ")),
@@ -60,6 +63,27 @@ func (rs *routes) find(ask dialect.Ask) (*route, error) {
 }
 
 func (rs *routes) models() []string { return slices.Sorted(maps.Keys(rs.byModel)) }
+
+// check renders the handshake of every model once, so that an upstream that cannot be dialled as configured is an error
+// of the configuration and not of the first client.
+func (rs *routes) check() error {
+	var faults []error
+	for _, model := range rs.models() {
+		if _, err := rs.byModel[model].target(model); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// target renders the handshake of a configured model.
+func (r *route) target(model string) (dialect.Target, error) {
+	t, err := r.endpoint.dialect.Target(r.endpoint.Upstream.Upstream, dialect.Ask{Model: model})
+	if err != nil {
+		return t, fmt.Errorf("route of model %q: %w", model, err)
+	}
+	return t, nil
+}
 
 // targetURL is where the pool of that key dials, "" when there is none. It holds no credential.
 func (rs *routes) targetURL(key string) string {
@@ -72,9 +96,9 @@ func (rs *routes) targetURL(key string) string {
 func (rs *routes) warmPools(set *pool.Set) error {
 	for _, model := range rs.models() {
 		r := rs.byModel[model]
-		target, err := r.endpoint.dialect.Target(r.endpoint.Upstream.Upstream, dialect.Ask{Model: model})
+		target, err := r.target(model)
 		if err != nil {
-			return fmt.Errorf("route of model %q: %w", model, err)
+			return err
 		}
 		if _, err := r.poolFor(set, target); err != nil {
 			return fmt.Errorf("route of model %q: %w", model, err)
@@ -85,6 +109,9 @@ func (rs *routes) warmPools(set *pool.Set) error {
 
 // poolFor returns the pool of a target of this route.
 func (r *route) poolFor(set *pool.Set, target dialect.Target) (*pool.Pool, error) {
+	if p := set.Get(target.Key); p != nil {
+		return p, nil
+	}
 	cfg := r.pool
 	cfg.Key, cfg.Name = target.Key, target.Name
 	cfg.Dial = func(ctx context.Context, gone func(error)) (pool.Conn, error) {

@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/rtd-project/rtd/internal/dialect"
@@ -64,32 +63,26 @@ func (d *Daemon) open(ctx context.Context, s *session, conn net.Conn, req *wire.
 	if err != nil {
 		return err
 	}
-	s.model = ask.Model
-	r, err := d.routes.find(ask)
-	if err != nil {
+	if s.route, s.model, err = d.routes.find(ask); err != nil {
 		return err
 	}
-	s.dialect = r.endpoint.dialect
-	target, err := s.dialect.Target(r.endpoint.Upstream.Upstream, ask)
+	up := s.route.endpoint
+	target, err := up.dialect.Target(up.Upstream.Upstream, ask)
 	if err != nil {
 		return err
-	}
-	s.target, s.bypassed = target.Name, target.Bypass
-	if target.Bypass == "" {
-		s.poolKey = target.Key
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.cfg.ReadyTimeout)
 	defer cancel()
-	ctx, unwatch := watchHangup(ctx, conn)
-	defer unwatch()
-	return s.connect(ctx, r, target, func() error {
-		unwatch()
+	wait := watchHangup(ctx, conn)
+	defer wait.stop()
+	return s.connect(wait, target, func() error {
+		wait.stop()
 		return s.upstream.relay.Adopt(relay.Client{
 			Conn:         conn,
 			Early:        early,
 			Response:     req.Accept(ask.Subprotocol, http.Header{headerSession: {s.id}, headerPool: {s.result.String()}}),
 			PingInterval: DefaultPingInterval,
-			LossEvent:    s.dialect.LossEvent(),
+			LossEvent:    up.dialect.LossEvent(),
 		}, s)
 	})
 }
@@ -167,43 +160,6 @@ func (d *Daemon) refuseSession(conn net.Conn, s *session, err error) {
 	h := r.header()
 	h.Set(headerSession, s.id)
 	wire.WriteError(conn, r.status, r.code, r.message, h)
-}
-
-// watchHangup cancels the returned context with errClientGone when the client hangs up. It only peeks: bytes that a
-// client sends ahead stay in the socket. unwatch ends the watch and must come before the socket changes hands.
-func watchHangup(ctx context.Context, conn net.Conn) (_ context.Context, unwatch func()) {
-	sc, ok := conn.(syscall.Conn)
-	if !ok {
-		return ctx, func() {}
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return ctx, func() {}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		var gone bool
-		err := raw.Read(func(fd uintptr) bool {
-			var b [1]byte
-			n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-			if err == syscall.EAGAIN || err == syscall.EINTR {
-				return false
-			}
-			gone = err != nil || n == 0
-			return true
-		})
-		if err == nil && gone {
-			cancel(errClientGone)
-		}
-	}()
-	return ctx, func() {
-		conn.SetReadDeadline(time.Unix(1, 0))
-		<-done
-		conn.SetReadDeadline(time.Time{})
-		cancel(nil)
-	}
 }
 
 func remote(conn net.Conn) netip.AddrPort {

@@ -24,10 +24,9 @@ type session struct {
 	id       string
 	model    string
 	client   netip.AddrPort
-	target   string // name of the upstream target
-	poolKey  string // "" on a bypass
-	bypassed string // why, in words
-	dialect  dialect.Dialect
+	pool     *pool.Pool // nil on a bypass
+	bypassed string     // why, in words
+	route    *route
 	result   stats.Result
 	lease    *pool.Lease // nil on a bypass
 	upstream *warm
@@ -43,10 +42,10 @@ type session struct {
 func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Duration) (capture bool) {
 	s.progress.lastData = at
 	if dir == relay.Up {
-		s.progress.client(s.dialect.ClientEvent(head, tail), at)
+		s.progress.client(s.route.endpoint.dialect.ClientEvent(head, tail), at)
 		return false
 	}
-	ev := s.dialect.ServerEvent(head, tail)
+	ev := s.route.endpoint.dialect.ServerEvent(head, tail)
 	s.progress.server(ev, at, s.record)
 	if ev != dialect.EventResponseDone {
 		return false
@@ -57,7 +56,7 @@ func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Du
 
 // Message implements relay.Handler: the end of a response, whole or its first and last bytes.
 func (s *session) Message(_ relay.Dir, first, last []byte, _ time.Duration) {
-	s.progress.done(s.dialect.Detail(dialect.EventResponseDone, first, last))
+	s.progress.done(s.route.endpoint.dialect.Detail(dialect.EventResponseDone, first, last))
 }
 
 func (s *session) record(p stats.Phase, d time.Duration) { s.daemon.stats.Record(s.result, p, d) }
@@ -98,16 +97,16 @@ func (s *session) finish() {
 
 // connect takes or dials an upstream for the request and joins the client to it. adopt renders the 101 and hands the
 // client's socket over; on an error the client is still there to be answered, unless it is errClientGone.
-func (s *session) connect(ctx context.Context, r *route, target dialect.Target, adopt func() error) error {
+func (s *session) connect(ctx context.Context, target dialect.Target, adopt func() error) error {
 	if target.Bypass != "" {
-		return s.bypass(ctx, r, target, adopt)
+		return s.bypass(ctx, target, adopt)
 	}
-	p, err := r.poolFor(s.daemon.pools, target)
-	if err != nil {
+	var err error
+	if s.pool, err = s.route.poolFor(s.daemon.pools, target); err != nil {
 		return err
 	}
 	for {
-		s.lease, err = p.Take(ctx)
+		s.lease, err = s.pool.Take(ctx)
 		if err != nil {
 			return err
 		}
@@ -127,11 +126,11 @@ func (s *session) connect(ctx context.Context, r *route, target dialect.Target, 
 }
 
 // bypass dials for this client alone what no pool holds.
-func (s *session) bypass(ctx context.Context, r *route, target dialect.Target, adopt func() error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, orDefault(r.pool.DialTimeout, DefaultReadyTimeout))
+func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func() error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, orDefault(s.route.pool.DialTimeout, DefaultReadyTimeout))
 	defer cancel()
-	s.result = stats.Bypass
-	if s.upstream, err = r.endpoint.dial(ctx, target, func(error) {}); err != nil {
+	s.result, s.bypassed = stats.Bypass, target.Bypass
+	if s.upstream, err = s.route.endpoint.dial(ctx, target, func(error) {}); err != nil {
 		return err
 	}
 	return s.join(adopt)

@@ -7,8 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/rtd-project/rtd/daemon"
 )
@@ -22,28 +20,22 @@ func run(args []string) int {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
-		fmt.Fprintln(os.Stderr, "rtd:", err)
-		return 2
+		return fail(2, err)
 	case opts.version:
 		b := daemon.ReadBuild()
 		fmt.Println("rtd", b.Version, b.Commit, b.Go)
 		return 0
 	}
-	if err := serve(opts); err != nil {
-		fmt.Fprintln(os.Stderr, "rtd:", err)
-		return 1
+	d, release, err := prepare(opts)
+	if err != nil {
+		return fail(2, err)
+	}
+	defer release()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go stopOnSignal(cancel, d)
+	if err := d.Run(ctx); err != nil {
+		return fail(1, err)
 	}
 	return 0
-}
-
-// stopOnSignal cancels on the first SIGTERM or SIGINT, hurries the daemon on the second and exits on the third.
-func stopOnSignal(cancel context.CancelFunc, d *daemon.Daemon) {
-	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	<-signals
-	cancel()
-	<-signals
-	d.Hurry()
-	<-signals
-	os.Exit(1)
 }
