@@ -2,7 +2,8 @@
 //
 // It guarantees that
 //   - a session is handed out once, to one caller, and never comes back;
-//   - the oldest usable session goes first (one that waits for its replacement before it), and none goes out past its hard limit (MaxIdle, MaxAge, expiry less MinRemaining);
+//   - the oldest usable session goes first (one that waits for its replacement before it), and none goes out past its
+//     hard limit: MaxIdle, MaxAge, its expiry less MinRemaining;
 //   - idle + dialling + active + closing never exceeds MaxConnections, and idle never exceeds Size;
 //   - refilling is driven by events and by timers for the next thing due, never by polling, and one pool's slow dials delay no other pool;
 //   - a session is replaced before it is retired, while there is room;

@@ -62,7 +62,8 @@ func (l *Lease) Age() time.Duration { return max(0, l.taken.Sub(l.born)) }
 func (l *Lease) Wait() time.Duration { return l.wait }
 
 // Dead reports that the session proved dead at hand-off, before it was of any use: its slot is free, and the caller takes
-// again. A death within Probation counts as a failed dial. The pool does not close the Conn. Nothing after Dead or Release counts.
+// again. A death within Probation counts as a failed dial. The pool does not close the Conn. Nothing after Dead or Release
+// counts.
 func (l *Lease) Dead(err error) {
 	p := l.pool
 	p.mu.Lock()

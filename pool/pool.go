@@ -87,11 +87,12 @@ func (p *Pool) Close() {
 	p.tasks.Wait()
 }
 
-// Resize sets the number of sessions to keep idle. When it returns, no more than n are idle, and no more will be; the missing ones
-// are being dialled. It fails with ErrSize, and ErrClosed. Of calls that overlap, the last to return nil wins.
+// Resize sets the number of sessions to keep idle. When it returns, no more than n are idle, and no more will be; the
+// missing ones are being dialled. It fails with ErrSize, and ErrClosed. Of calls that overlap, the last to return nil wins.
 //
-// To shrink, warming dials are cancelled first, the newest first. Then idle sessions are closed, those that were due for replacement first
-// and after them the oldest: they have the least life left, so closing them saves the most dials later. Taken sessions are never touched.
+// To shrink, warming dials are cancelled first, the newest first. Then idle sessions are closed, those that wait for a
+// replacement first and after them the oldest: they have the least life left, so that closing them saves the most dials
+// later. Taken sessions are never touched.
 func (p *Pool) Resize(n int) error {
 	if err := p.cfg.checkSize(n); err != nil {
 		return p.error("resize", err)
@@ -137,8 +138,9 @@ func (p *Pool) Drain() {
 	p.retireIdle(0, ReasonDrain)
 }
 
-// Recycle replaces every idle session and every warming dial by a new one, MaxDialing at a time, each session only once its replacement is ready, while
-// MaxConnections leaves room for one; without room, one is closed first. Until then the old ones are served.
+// Recycle replaces every idle session and every warming dial by a new one, MaxDialing at a time, each session only once
+// its replacement is ready, while MaxConnections leaves room for one; without room, one is closed first. Until then the
+// old ones are served.
 func (p *Pool) Recycle() {
 	p.mu.Lock()
 	defer p.unlock()

@@ -16,12 +16,13 @@ type waiter struct {
 	err   error
 }
 
-// Take hands out the oldest usable idle session at once; one that waits for its replacement goes before that. Without any it dials, even while warming backs off, and returns the session of the first
-// dial of the pool to finish, its own or a warming one; Takes that wait are served in order of arrival.
+// Take hands out the oldest usable idle session at once; one that waits for its replacement goes before that. Without any
+// it dials, even while warming backs off, and returns the session of the first dial of the pool to finish, its own or a
+// warming one. Takes that wait are served in order of arrival.
 //
-// Errors: ErrClosed; ErrExhausted when a dial would exceed MaxConnections and there is no warming dial to join; *DialError when its own dial failed or,
-// with the time left in RetryAfter, while the upstream's Retry-After or a quota back-off forbids any; the cause of ctx when that ends first. Its dial then goes on
-// for the pool if that wants it.
+// Errors: ErrClosed; ErrExhausted when a dial would exceed MaxConnections and there is no warming dial to join; *DialError
+// when its own dial failed or, with the time left in RetryAfter, while the upstream's Retry-After or a quota back-off
+// forbids any; the cause of ctx when that ends first. Its dial then goes on for the pool if that wants it.
 func (p *Pool) Take(ctx context.Context) (*Lease, error) {
 	if ctx.Err() != nil {
 		return nil, p.error("take", context.Cause(ctx))
@@ -114,8 +115,8 @@ func (p *Pool) claim() *dial {
 	return nil
 }
 
-// deliver hands a session that was never idle to the waiter that came first, and reports whether there was one. from is the owner of the dial that made it: if
-// another one is served, from inherits that one's dial.
+// deliver hands a session that was never idle to the waiter that came first, and reports whether there was one. from is
+// the owner of the dial that made it: if another one is served, from inherits that one's dial.
 func (p *Pool) deliver(l *Lease, from *waiter, now time.Time) bool {
 	w := p.waiters.front()
 	if w == nil {
