@@ -135,6 +135,9 @@ func (p *Pool) proof(l *Lease) time.Time {
 
 // outlived reports whether l has proved itself since the last early death was counted: an older survivor says nothing.
 func (p *Pool) outlived(l *Lease, now time.Time) bool {
+	if !p.backoff.deaths {
+		return false
+	}
 	proof := p.proof(l)
-	return p.backoff.deaths && proof.After(p.backoff.counted) && reached(proof, now)
+	return proof.After(p.backoff.counted) && reached(proof, now)
 }

@@ -84,8 +84,10 @@ func (p *Pool) sweep(now time.Time) {
 
 // judged is when a fresh session is to be looked at again.
 func (p *Pool) judged(l *Lease, now time.Time) time.Time {
-	if at := p.proof(l); p.backoff.deaths && now.Before(at) {
-		return at
+	if p.backoff.deaths {
+		if at := p.proof(l); now.Before(at) {
+			return at
+		}
 	}
 	return l.limits.due
 }
