@@ -41,6 +41,9 @@ func (f *fake) GetPool(_ context.Context, req *rtdv1.GetPoolRequest) (*rtdv1.Get
 		if !f.stuck {
 			p.Closing -= min(p.Closing, 1)
 			p.Recycling -= min(p.Recycling, 1)
+			if !p.Paused {
+				p.Idle += min(p.Size-min(p.Size, p.Idle), 32)
+			}
 		}
 	})
 	return &rtdv1.GetPoolResponse{Pool: p}, err
@@ -80,6 +83,7 @@ func (f *fake) ResizePool(_ context.Context, req *rtdv1.ResizePoolRequest) (*rtd
 	}
 	before := p.GetSize()
 	p.Size = req.GetSize()
+	p.Idle = min(p.Idle, p.Size)
 	return &rtdv1.ResizePoolResponse{Pool: p, PreviousSize: before}, nil
 }
 

@@ -41,7 +41,7 @@ func poolScreen(p *rtdv1.Pool) string {
 	f.add("connections", "%s, %s", number(p.GetIdle()+p.GetDialing()+p.GetActive()+p.GetClosing()), atMost(p.GetMaxConnections()))
 	f.add("idle", "%s", idleLine(p))
 	f.add("retirement", "%s", retirementLine(p))
-	f.add("dialing", "%s, %s at most", number(p.GetDialing()), number(p.GetMaxDialing()))
+	f.add("dialing", "%s, %s", number(p.GetDialing()), atMost(p.GetMaxDialing()))
 	f.add("active", "%s", number(p.GetActive()))
 	f.add("closing", "%s", number(p.GetClosing()))
 	f.add("waiting", "%s", plural(p.GetWaiting(), "client"))
@@ -65,8 +65,8 @@ func atMost(limit uint32) string {
 }
 
 func idleLine(p *rtdv1.Pool) string {
-	if p.GetIdle() == 0 {
-		return "0"
+	if p.GetOldestAge() == nil {
+		return number(p.GetIdle())
 	}
 	return fmt.Sprintf("%s, %s to %s old", number(p.GetIdle()), span(p.GetYoungestAge()), span(p.GetOldestAge()))
 }

@@ -38,9 +38,11 @@ type DaemonServiceClient interface {
 	// timeout, then ends the rest with 1001. The first message comes at once, then
 	// one at least each second, the last with DAEMON_STATE_DRAINED. The drain goes
 	// on when the caller leaves, and the daemon stays until ResumeDaemon or a stop.
-	// A call during a drain joins it with its own timeout.
+	// A call during a drain joins it with its own timeout. ABORTED when ResumeDaemon
+	// ends the drain, UNAVAILABLE when the daemon stops.
 	DrainDaemon(ctx context.Context, in *DrainDaemonRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DrainDaemonResponse], error)
-	// ResumeDaemon ends a drain. Sessions that were forced stay ended.
+	// ResumeDaemon ends a drain. Sessions that were forced stay ended. It does nothing
+	// without a drain; FAILED_PRECONDITION when the daemon stops.
 	ResumeDaemon(ctx context.Context, in *ResumeDaemonRequest, opts ...grpc.CallOption) (*ResumeDaemonResponse, error)
 	// GetLogLevel returns the level in force.
 	GetLogLevel(ctx context.Context, in *GetLogLevelRequest, opts ...grpc.CallOption) (*GetLogLevelResponse, error)
@@ -127,9 +129,11 @@ type DaemonServiceServer interface {
 	// timeout, then ends the rest with 1001. The first message comes at once, then
 	// one at least each second, the last with DAEMON_STATE_DRAINED. The drain goes
 	// on when the caller leaves, and the daemon stays until ResumeDaemon or a stop.
-	// A call during a drain joins it with its own timeout.
+	// A call during a drain joins it with its own timeout. ABORTED when ResumeDaemon
+	// ends the drain, UNAVAILABLE when the daemon stops.
 	DrainDaemon(*DrainDaemonRequest, grpc.ServerStreamingServer[DrainDaemonResponse]) error
-	// ResumeDaemon ends a drain. Sessions that were forced stay ended.
+	// ResumeDaemon ends a drain. Sessions that were forced stay ended. It does nothing
+	// without a drain; FAILED_PRECONDITION when the daemon stops.
 	ResumeDaemon(context.Context, *ResumeDaemonRequest) (*ResumeDaemonResponse, error)
 	// GetLogLevel returns the level in force.
 	GetLogLevel(context.Context, *GetLogLevelRequest) (*GetLogLevelResponse, error)
