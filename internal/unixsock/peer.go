@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// ErrNoPeer: the connection has no credentials to read, because it is no Unix socket
-// or its peer is gone.
+// ErrNoPeer means that a connection has no credentials to read, because it is no Unix
+// socket or its peer is gone.
 var ErrNoPeer = errors.New("no peer credentials")
 
 // Peer is the process at the other end, as the kernel recorded it when the connection

@@ -25,7 +25,7 @@ func readGroups(fd int) ([]uint32, error) {
 	for {
 		size := uint32(4 * len(groups))
 		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_PEERGROUPS,
-			uintptr(unsafe.Pointer(&groups[0])), uintptr(unsafe.Pointer(&size)), 0) //nolint:gosec // the kernel writes at most size bytes
+			uintptr(unsafe.Pointer(&groups[0])), uintptr(unsafe.Pointer(&size)), 0)
 		switch {
 		case errno == 0:
 			return groups[:size/4], nil

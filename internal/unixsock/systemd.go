@@ -68,8 +68,8 @@ type Inheritance struct {
 	Listener net.Listener
 }
 
-// ErrBadInheritance: the environment promises descriptors that are not there, or
-// that are no listeners.
+// ErrBadInheritance means that the environment promises descriptors that are not
+// there, or that are no listeners.
 var ErrBadInheritance = errors.New("inherited sockets")
 
 const firstFD = 3 // SD_LISTEN_FDS_START

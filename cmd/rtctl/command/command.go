@@ -56,7 +56,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if text := strings.Join(strings.Fields(err.Error()), " "); text != "" {
-		fmt.Fprintf(stderr, "rtctl: %s\n", printable(text))
+		_, _ = fmt.Fprintf(stderr, "rtctl: %s\n", printable(text))
 	}
 	return exitStatus(err)
 }

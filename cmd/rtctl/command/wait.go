@@ -84,14 +84,14 @@ func (p *progress) show(text string) {
 		return
 	}
 	if lines := fit(printable(text), p.size); len(lines) > 0 {
-		fmt.Fprintf(p.w, "\r%s\x1b[K", lines[0])
+		_, _ = fmt.Fprintf(p.w, "\r%s\x1b[K", lines[0])
 		p.shown = true
 	}
 }
 
 func (p *progress) clear() {
 	if p.shown {
-		fmt.Fprint(p.w, "\r\x1b[K")
+		_, _ = fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false
 	}
 }
