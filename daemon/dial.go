@@ -48,17 +48,17 @@ type warm struct {
 	info    dialect.SessionInfo
 	timing  wire.Timing
 	ready   time.Duration // from the 101 to the last ready frame
-	gone    func(error)
+	life    pool.Lifeline // zero on a bypass
 }
 
 // dial makes one warm session; ctx bounds all of it, from DNS to the last ready frame. Its errors are *pool.DialError.
-func (e *endpoint) dial(ctx context.Context, target dialect.Target, gone func(error)) (*warm, error) {
+func (e *endpoint) dial(ctx context.Context, target dialect.Target, life pool.Lifeline) (*warm, error) {
 	up, err := e.dialer.Dial(ctx, target.URL, target.Header, target.Subprotocols)
 	if err != nil {
 		return nil, e.dialError(err)
 	}
 	start := time.Now()
-	w := &warm{dialect: e.dialect, timing: up.Timing, gone: gone}
+	w := &warm{dialect: e.dialect, timing: up.Timing, life: life}
 	prelude, pending, err := w.awaitReady(ctx, up)
 	if err != nil {
 		up.Conn.Close()
@@ -160,7 +160,10 @@ func (w *warm) Early(_ ws.OpCode, payload []byte) error {
 }
 
 // Gone implements relay.Watcher.
-func (w *warm) Gone(err error) { w.gone(err) }
+func (w *warm) Gone(err error) { w.life.Gone(err) }
+
+// Closed implements relay.Watcher.
+func (w *warm) Closed() { w.life.Closed() }
 
 // frameReader cuts whole frames out of a connection during the ready phase, where latency is the network's and memory
 // is released at the hand-over to the relay.

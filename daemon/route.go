@@ -114,8 +114,8 @@ func (r *route) poolFor(set *pool.Set, target dialect.Target) (*pool.Pool, error
 	}
 	cfg := r.pool
 	cfg.Key, cfg.Name = target.Key, target.Name
-	cfg.Dial = func(ctx context.Context, gone func(error)) (pool.Conn, error) {
-		w, err := r.endpoint.dial(ctx, target, gone)
+	cfg.Dial = func(ctx context.Context, life pool.Lifeline) (pool.Conn, error) {
+		w, err := r.endpoint.dial(ctx, target, life)
 		if err != nil {
 			return nil, err // a typed nil would look like a session
 		}

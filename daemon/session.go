@@ -130,7 +130,7 @@ func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(
 	ctx, cancel := context.WithTimeout(ctx, orDefault(s.route.pool.DialTimeout, DefaultReadyTimeout))
 	defer cancel()
 	s.result, s.bypassed = stats.Bypass, target.Bypass
-	if s.upstream, err = s.route.endpoint.dial(ctx, target, func(error) {}); err != nil {
+	if s.upstream, err = s.route.endpoint.dial(ctx, target, pool.Lifeline{}); err != nil {
 		return err
 	}
 	return s.join(adopt)

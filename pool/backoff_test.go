@@ -325,12 +325,12 @@ func TestEventsTellFailureAndRecovery(t *testing.T) {
 		events := make(chan Event, 100)
 		set := NewSet()
 		down := true
-		p, err := set.GetOrCreate(Config{Size: 1, MaxDialing: 1, AuthBackoff: 9 * time.Second, Dial: func(ctx context.Context, gone func(error)) (Conn, error) {
+		p, err := set.GetOrCreate(Config{Size: 1, MaxDialing: 1, AuthBackoff: 9 * time.Second, Dial: func(ctx context.Context, life Lifeline) (Conn, error) {
 			if down {
 				down = false
 				return nil, fmt.Errorf("handshake: %w", &DialError{Class: ClassAuth, Err: errors.New("401")})
 			}
-			return u.dial(ctx, gone)
+			return u.dial(ctx, life)
 		}, Events: func(e Event) {
 			for _, p := range set.List() { // a callback may call back
 				p.Stats()

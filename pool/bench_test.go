@@ -15,7 +15,7 @@ func (instant) Close(Reason)         {}
 func instantPool(tb testing.TB, size int) *Pool {
 	tb.Helper()
 	var conn Conn = instant{}
-	p, err := New(Config{Name: "bench", Size: size, MaxAge: time.Hour, Dial: func(context.Context, func(error)) (Conn, error) { return conn, nil }})
+	p, err := New(Config{Name: "bench", Size: size, MaxAge: time.Hour, Dial: func(context.Context, Lifeline) (Conn, error) { return conn, nil }})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -12,19 +12,17 @@ import (
 type Conn interface {
 	// ExpiresAt is when the upstream will end the session; zero: never. It is read once, when the dial is done.
 	ExpiresAt() time.Time
-	// Close ends an idle session. It returns at once and never blocks; it may call the gone of its dial.
+	// Close ends an idle session. It returns at once and never blocks; it may call its Lifeline.
 	Close(Reason)
 }
 
 // DialFunc makes one ready session under ctx, whose deadline is DialTimeout from DNS to the ready frame. The session must
 // outlive ctx, which ends when DialFunc returns.
 //
-// gone is called at most once, from any goroutine and perhaps before DialFunc has returned: when the session has died
-// before it was taken, or when the closing that Conn.Close began is over, which is when it stops to count as closing.
-// Either way its sockets are closed by then. After gone the pool does not call Close.
+// life is the session's, to tell of its end with.
 //
 // An error that is no *DialError counts as ClassTimeout when it is a context.DeadlineExceeded, else as ClassOther.
-type DialFunc func(ctx context.Context, gone func(error)) (Conn, error)
+type DialFunc func(ctx context.Context, life Lifeline) (Conn, error)
 
 // Config is fixed for the life of a Pool, except for Size.
 type Config struct {
@@ -37,7 +35,7 @@ type Config struct {
 	MaxDialing     int // warming dials in flight at most; default 16. A miss's own dial does not count
 
 	DialTimeout  time.Duration // the one deadline of a dial; default 10 s
-	CloseTimeout time.Duration // how long a closed session counts as closing when its Conn does not call gone; default 2 s
+	CloseTimeout time.Duration // how long a closed session counts as closing when its Lifeline is not told Closed; default 2 s
 	MaxIdle      time.Duration // longest time a session is parked; default 0: unlimited
 	MaxAge       time.Duration // longest age at which a session is handed out; default 0: unlimited
 	MinRemaining time.Duration // least time to its expiry at which a parked session is handed out; default 0

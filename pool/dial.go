@@ -26,7 +26,7 @@ func (p *Pool) start(now time.Time) *dial {
 	p.dials.push(&d.link)
 	p.counts.Dials++
 	p.tasks.Go(func() {
-		conn, err := p.cfg.Dial(ctx, l.gone)
+		conn, err := p.cfg.Dial(ctx, Lifeline{l})
 		cancel()
 		p.finish(d, conn, err)
 	})
@@ -93,7 +93,11 @@ func (p *Pool) finish(d *dial, conn Conn, err error) {
 
 // lose ends a dial without a session.
 func (p *Pool) lose(d *dial, e *DialError, now time.Time) {
-	d.lease.state = stateEnded
+	if d.lease.conn == nil {
+		d.lease.state = stateEnded
+	} else {
+		p.linger(d.lease)
+	}
 	if d.lease.dropped || p.closed {
 		p.counts.DialsCanceled++
 		return
@@ -108,6 +112,7 @@ func (p *Pool) lose(d *dial, e *DialError, now time.Time) {
 func (p *Pool) place(l *Lease, owner *waiter, now time.Time) {
 	switch {
 	case l.dead:
+		p.linger(l)
 		p.mourn(l, l.cause)
 	case p.closed:
 		p.retire(l, ReasonClosed)

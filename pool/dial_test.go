@@ -34,14 +34,14 @@ func TestStillbornDialsFail(t *testing.T) {
 		})
 	}
 	deliver := func(err error) func(*fakeConn) {
-		return func(c *fakeConn) { c.ended = time.Now(); c.up.open--; c.gone(err) }
+		return func(c *fakeConn) { c.ended = time.Now(); c.up.open--; c.life.Gone(err) }
 	}
 	f("gone before the dial returned", deliver(errors.New("FIN")), ClassEarlyDeath)
 	f("gone without a cause", deliver(nil), ClassEarlyDeath)
 	f("gone with a class", deliver(&DialError{Class: ClassAuth}), ClassAuth)
 
 	bubble(t, func(t *testing.T, _ *upstream) {
-		p, err := New(Config{Dial: func(context.Context, func(error)) (Conn, error) { return nil, nil }})
+		p, err := New(Config{Dial: func(context.Context, Lifeline) (Conn, error) { return nil, nil }})
 		if err != nil {
 			t.Fatal(err)
 		}

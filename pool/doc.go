@@ -17,6 +17,6 @@
 //
 // Set.mu and Pool.mu are never held together, and each Pool has only the one mutex. Nothing foreign runs under it: no
 // Conn.Close, no DialFunc, no Events callback. Code that holds it queues such calls, and Pool.unlock makes them
-// after the mutex is free. A Conn may therefore call gone from inside Close, and any callback may call back into the pool
+// after the mutex is free. A Conn may therefore call its Lifeline from inside Close, and any callback may call back into the pool
 // except Close, which waits for the goroutines that callbacks run on.
 package pool

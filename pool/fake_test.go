@@ -18,8 +18,8 @@ type upstream struct {
 	stubborn bool              // handshakes go on after their context has ended
 	outcome  func(n int) error // of the nth dial, from 0; nil: success
 	expires  time.Duration     // life told to the pool; 0: none
-	linger   time.Duration     // from Close to the end; gone is called then
-	silent   bool              // gone is not called after Close
+	linger   time.Duration     // from Close to the end; the lifeline is told then
+	silent   bool              // the lifeline is told nothing after Close
 	born     func(c *fakeConn) // called before the dial returns
 	dials    []time.Time       // starts
 	conns    []*fakeConn       // in order of birth
@@ -31,7 +31,7 @@ type fakeConn struct {
 	up      *upstream
 	id      int
 	expires time.Time
-	gone    func(error)
+	life    Lifeline
 	born    time.Time
 
 	// Under up.mu.
@@ -41,7 +41,7 @@ type fakeConn struct {
 	taken  int
 }
 
-func (u *upstream) dial(ctx context.Context, gone func(error)) (Conn, error) {
+func (u *upstream) dial(ctx context.Context, life Lifeline) (Conn, error) {
 	u.mu.Lock()
 	n := len(u.dials)
 	u.dials = append(u.dials, time.Now())
@@ -62,7 +62,7 @@ func (u *upstream) dial(ctx context.Context, gone func(error)) (Conn, error) {
 		u.open--
 		return nil, err
 	}
-	c := &fakeConn{up: u, id: len(u.conns), gone: gone, born: time.Now()}
+	c := &fakeConn{up: u, id: len(u.conns), life: life, born: time.Now()}
 	if u.expires != 0 {
 		c.expires = time.Now().Add(u.expires)
 	}
@@ -115,11 +115,16 @@ func (c *fakeConn) end(err error) {
 	}
 	c.ended = time.Now()
 	u.open--
-	quiet := c.closed && u.silent
+	closed := c.closed
+	quiet := closed && u.silent
 	u.mu.Unlock()
-	if !quiet {
-		c.gone(err)
+	if quiet {
+		return
 	}
+	if !closed {
+		c.life.Gone(err)
+	}
+	c.life.Closed()
 }
 
 // kill is the peer ending the session.

@@ -45,8 +45,9 @@ type Lease struct {
 	state      state
 	result     Result
 	dropped    bool  // not to be parked
-	dead       bool  // gone was called
-	cause      error // what gone said
+	dead       bool  // Gone was called
+	shut       bool  // Closed was called
+	cause      error // what Gone said
 }
 
 // Conn is the session, the caller's until Dead or Release.
@@ -61,7 +62,7 @@ func (l *Lease) Age() time.Duration { return max(0, l.taken.Sub(l.born)) }
 // Wait is how long Take waited for a dial; 0 for a hit.
 func (l *Lease) Wait() time.Duration { return l.wait }
 
-// Dead reports that the session proved dead at hand-off, before it was of any use: its slot is free, and the caller takes
+// Dead reports that the session proved dead at hand-off, before it was of any use: it counts as closing, and the caller takes
 // again. A death within Probation counts as a failed dial. The pool does not close the Conn. Nothing after Dead or Release
 // counts.
 func (l *Lease) Dead(err error) {
@@ -71,7 +72,8 @@ func (l *Lease) Dead(err error) {
 	if l.state != stateActive {
 		return
 	}
-	p.end(l)
+	p.active--
+	p.linger(l)
 	p.counts.Dead++
 	p.mourn(l, err)
 }
@@ -90,25 +92,64 @@ func (l *Lease) Release() {
 	}
 }
 
-// gone is what the DialFunc calls.
-func (l *Lease) gone(err error) {
-	p := l.pool
+// Lifeline is how a session tells its pool of its end, from any goroutine and perhaps before its DialFunc has returned.
+// The zero value is that of a session without a pool and tells nobody.
+type Lifeline struct{ l *Lease }
+
+// Gone says that the session has died, or is about to, and must not be handed out: the pool does not close it any more.
+// Of a session that was taken its owner finds out for itself.
+func (n Lifeline) Gone(err error) {
+	if n.l == nil {
+		return
+	}
+	l, p := n.l, n.l.pool
 	p.mu.Lock()
 	defer p.unlock()
 	switch l.state {
 	case stateDialing, stateActive:
-		// finish or abandon looks at these; the owner of a taken session finds out for itself.
-		l.dead, l.cause = true, err
+		l.dead, l.cause = true, err // finish looks at these
 	case stateIdle:
-		l.link.remove()
-		l.state = stateEnded
-		p.counts.Evicted[ReasonGone]++
-		p.mourn(l, err)
+		p.evict(l, err)
+	}
+}
+
+// Closed says that the sockets of a session that is gone, or was closed by its pool, are closed: it does not count as
+// closing any more. Without a word CloseTimeout ends that.
+func (n Lifeline) Closed() {
+	if n.l == nil {
+		return
+	}
+	l, p := n.l, n.l.pool
+	p.mu.Lock()
+	defer p.unlock()
+	l.shut = true
+	switch l.state {
+	case stateIdle:
+		p.evict(l, nil)
 	case stateClosing:
 		l.link.remove()
-		l.state = stateEnded
-		p.signal()
+		p.linger(l)
 	}
+}
+
+// evict takes an idle session that has died out of the pool.
+func (p *Pool) evict(l *Lease, err error) {
+	l.link.remove()
+	p.counts.Evicted[ReasonGone]++
+	p.linger(l)
+	p.mourn(l, err)
+}
+
+// linger makes l count as closing until its sockets are closed.
+func (p *Pool) linger(l *Lease) {
+	p.signal()
+	if l.shut {
+		l.state = stateEnded
+		return
+	}
+	l.state = stateClosing
+	l.closeBy = time.Now().Add(p.cfg.CloseTimeout)
+	p.closing.push(&l.link)
 }
 
 // end frees the slot of an active session.

@@ -162,12 +162,9 @@ func (p *Pool) retireIdle(keep int, r Reason) {
 // retire closes a session that is idle, or was never handed out.
 func (p *Pool) retire(l *Lease, r Reason) {
 	l.link.remove()
-	l.state = stateClosing
-	l.closeBy = time.Now().Add(p.cfg.CloseTimeout)
-	p.closing.push(&l.link)
 	p.counts.Evicted[r]++
 	p.pending.closes = append(p.pending.closes, closure{l.conn, r})
-	p.signal()
+	p.linger(l)
 }
 
 func (p *Pool) idle() int { return p.fresh.len + p.due.len }

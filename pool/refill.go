@@ -48,7 +48,7 @@ func (p *Pool) refill() time.Time {
 	return next
 }
 
-// reap lets go of closed sessions whose Conn has not called gone in time.
+// reap lets go of closed sessions whose Lifeline was not told in time.
 func (p *Pool) reap(now time.Time) {
 	for l := p.closing.front(); l != nil && reached(l.closeBy, now); l = p.closing.front() {
 		l.link.remove()

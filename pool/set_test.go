@@ -79,7 +79,7 @@ func TestSetClosesItsPoolsTogether(t *testing.T) {
 		set := NewSet()
 		var dialling atomic.Int32
 		for _, key := range []string{"a", "b", "c"} {
-			_, err := set.GetOrCreate(Config{Key: key, Size: 1, Dial: func(ctx context.Context, _ func(error)) (Conn, error) {
+			_, err := set.GetOrCreate(Config{Key: key, Size: 1, Dial: func(ctx context.Context, _ Lifeline) (Conn, error) {
 				dialling.Add(1)
 				<-ctx.Done()
 				time.Sleep(time.Second) // slow to give up

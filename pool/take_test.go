@@ -113,7 +113,7 @@ func TestCaseA1DeadAtHandOff(t *testing.T) {
 	bubble(t, func(t *testing.T, u *upstream) {
 		p := u.pool(Config{Size: 2, MaxConnections: 2})
 		after(time.Minute)
-		l, _ := take(t, p, Hit)
+		l, dead := take(t, p, Hit)
 		l.Dead(errors.New("FIN at hand-off"))
 		l.Dead(nil)
 		l.Release() // too late to count
@@ -122,6 +122,10 @@ func TestCaseA1DeadAtHandOff(t *testing.T) {
 		} else {
 			l.Release()
 		}
+		if s := p.Stats(); s.Closing != 1 || s.Idle+s.Dialing > 1 {
+			t.Errorf("%d closing, %d idle, %d dialling: a dead session keeps its place until its sockets are closed", s.Closing, s.Idle, s.Dialing)
+		}
+		dead.end(nil)
 		idle(t, p, 2)
 		s := p.Stats()
 		if s.Dead != 1 || s.Active != 0 || s.DialsFailed[ClassEarlyDeath] != 0 {

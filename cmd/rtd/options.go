@@ -85,7 +85,8 @@ func parseOptions(args []string, getenv func(string) string) (options, error) {
 	if len(models) > 0 {
 		route.Models = models
 	}
-	return o, o.upstream(*upstream, *keyEnv, getenv)
+	err = o.upstream(*upstream, *keyEnv, getenv)
+	return o, err
 }
 
 // upstream settles where the one route of the command line goes.

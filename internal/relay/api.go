@@ -87,6 +87,9 @@ type Watcher interface {
 	// Gone is called once when the session died or was evicted while parked, perhaps before Park returned. It is not
 	// called after Adopt succeeded or Session.Close.
 	Gone(err error)
+	// Closed is called once, last, when the sockets of a session that no client adopted are closed: after Gone or
+	// Session.Close, and as long after as the closing handshake took.
+	Closed()
 }
 
 // Client is a client to join to a parked session.

@@ -145,7 +145,7 @@ func (l *loop) endByGateway(i uint32, s *session, code ws.StatusCode, reason str
 		return
 	}
 	if s.state == parked {
-		l.forget(s)
+		l.unpark(s)
 	}
 	l.noteOutcome(s, ByGateway, code, reason, nil)
 	l.wantClose(i, s, client, closing{code: code, reason: reason})
@@ -257,7 +257,7 @@ func (l *loop) closeLeg(i uint32, s *session, k int) {
 
 // release ends a session without sockets.
 func (l *loop) release(i uint32, s *session) {
-	l.forget(s)
+	l.unpark(s)
 	end := End{By: ByGateway}
 	if s.outcome != 0 {
 		end = l.outcomes.at(s.outcome).end
@@ -265,11 +265,14 @@ func (l *loop) release(i uint32, s *session) {
 		l.outcomes.give(s.outcome)
 	}
 	end.Counters = l.counters(s)
-	h := *l.handler(i)
+	h, w := *l.handler(i), l.dismiss(s)
 	l.wheel.remove(l, i, s)
 	l.give(i)
 	if h != nil {
 		callEnd(h, end)
+	}
+	if w != nil {
+		callClosed(w)
 	}
 	l.checkEmpty()
 }

@@ -181,6 +181,7 @@ type recorder struct {
 	changed  chan struct{}
 	ended    chan End
 	lost     chan error
+	closed   chan struct{} // of Closed, which a second call would panic on
 }
 
 type head struct {
@@ -196,7 +197,7 @@ type message struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{ended: make(chan End, 2), lost: make(chan error, 2), changed: make(chan struct{}, 1)}
+	return &recorder{ended: make(chan End, 2), lost: make(chan error, 2), closed: make(chan struct{}), changed: make(chan struct{}, 1)}
 }
 
 func (r *recorder) Head(dir Dir, op ws.OpCode, h, tail []byte, at time.Duration) bool {
@@ -231,6 +232,7 @@ func (r *recorder) Early(op ws.OpCode, payload []byte) error {
 }
 
 func (r *recorder) Gone(err error) { r.lost <- err }
+func (r *recorder) Closed()        { close(r.closed) }
 
 func (r *recorder) notify() {
 	select {

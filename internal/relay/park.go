@@ -172,21 +172,29 @@ func (l *loop) evict(i uint32, s *session, err error) {
 
 // gone ends the parked state of a session that died.
 func (l *loop) gone(s *session, err error) {
-	w := l.waitings.at(s.waiting).watcher
-	l.forget(s)
-	callGone(w, err)
+	l.unpark(s)
+	callGone(l.waitings.at(s.waiting).watcher, err)
 }
 
-// forget ends the parked state, if it is parked: nobody is told.
-func (l *loop) forget(s *session) {
+// unpark ends the parked state, if it is parked.
+func (l *loop) unpark(s *session) {
 	if s.state != parked {
 		return
 	}
 	s.state, s.dirty = ending, true
 	l.dropSpill(&s.leg[client])
+}
+
+// dismiss returns the watcher of a session that needs it no more; nil if it has none.
+func (l *loop) dismiss(s *session) (w Watcher) {
+	if s.waiting == 0 {
+		return nil
+	}
+	w = l.waitings.at(s.waiting).watcher
 	*l.waitings.at(s.waiting) = waiting{}
 	l.waitings.give(s.waiting)
 	s.waiting = 0
+	return w
 }
 
 // Adopt joins a client to a parked session: what the upstream sent already is looked at first, then the response and the
@@ -229,7 +237,8 @@ func (l *loop) adopt(i, gen uint32, c Client, sock *socket, h Handler) error {
 		return ErrGone
 	}
 	prelude, message := l.spills.at(s.leg[client].spill).b, l.waitings.at(s.waiting).message
-	l.forget(s)
+	l.unpark(s)
+	l.dismiss(s)
 	s.state = live
 	s.leg[client] = leg{}
 	s.loss = l.lossEvent(c.LossEvent)

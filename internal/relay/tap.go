@@ -180,6 +180,11 @@ func callGone(w Watcher, err error) {
 	w.Gone(err)
 }
 
+func callClosed(w Watcher) {
+	defer func() { _ = recover() }()
+	w.Closed()
+}
+
 func callEarly(w Watcher, op ws.OpCode, payload []byte) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
