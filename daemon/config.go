@@ -29,6 +29,7 @@ const (
 	DefaultCloseTimeout = 2 * time.Second
 	DefaultWriteStall   = 30 * time.Second
 	DefaultPingInterval = 15 * time.Second
+	DefaultPongTimeout  = 45 * time.Second
 	DefaultMaxMessage   = 32 << 20
 	DefaultPoolSize     = 8
 )
@@ -89,7 +90,8 @@ type Upstream struct {
 	dialect.Upstream
 	// PingInterval is how often a silent upstream is pinged. Default 15 s.
 	PingInterval time.Duration
-	// PongTimeout is how long after a ping an upstream may stay wholly silent. 0: for ever.
+	// PongTimeout is how long after a ping an upstream may stay wholly silent; providers' pongs have come half a minute
+	// late in healthy calls. Any byte counts as life. Default 45 s.
 	PongTimeout time.Duration
 	// RootCAs verify the upstream's certificate. nil: the system's.
 	RootCAs *x509.CertPool
@@ -117,6 +119,7 @@ func (c Config) withDefaults() Config {
 	for i := range c.Routes {
 		u := &c.Routes[i].Upstream
 		u.PingInterval = orDefault(u.PingInterval, DefaultPingInterval)
+		u.PongTimeout = orDefault(u.PongTimeout, DefaultPongTimeout)
 	}
 	return c
 }
@@ -162,7 +165,7 @@ func (c Config) validate() error {
 func checkListen(key, addr string, loopbackOnly bool) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("%s: %q is not host:port: %v", key, addr, err)
+		return fmt.Errorf("%s: %q is not host:port: %w", key, addr, err)
 	}
 	if loopbackOnly && !isLoopback(host) {
 		return fmt.Errorf("%s: %q is reachable from other hosts while no client key is configured; use a loopback address or set a client key", key, addr)

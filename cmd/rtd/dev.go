@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/rtd-project/rtd/daemon"
@@ -41,4 +42,18 @@ func startDevUpstream(cfg *daemon.Config) (stop func(), err error) {
 	u := &route.Upstream
 	u.Dialect, u.Name, u.BaseURL, u.Credential, u.Model = "compatible", "dev", base, "", route.Models[1]
 	return func() { s.Close(); <-done }, nil
+}
+
+// sayWhatToTry tells a newcomer what to do with a daemon that just runs.
+func sayWhatToTry(ctx context.Context, d *daemon.Daemon) {
+	select {
+	case <-ctx.Done():
+		return
+	case <-d.Ready():
+	}
+	fmt.Fprintf(os.Stderr, `
+rtd --dev serves a scripted upstream on ws://%s/v1/realtime?model=%s
+Now try, elsewhere:  rtctl status  |  rtctl pool resize 64  |  rtctl stats --watch
+
+`, d.Addrs()[0], daemon.DefaultModel)
 }

@@ -34,6 +34,9 @@ func run(args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go stopOnSignal(cancel, d)
+	if opts.dev {
+		go sayWhatToTry(ctx, d)
+	}
 	if err := d.Run(ctx); err != nil {
 		return fail(1, err)
 	}
