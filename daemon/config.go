@@ -154,6 +154,9 @@ func (c Config) validate() error {
 			seen[m] = true
 		}
 		errs = append(errs, r.Upstream.validate())
+		if err := r.Pool.Validate(); err != nil {
+			errs = append(errs, fmt.Errorf("pool of models %s: %w", strings.Join(r.Models, ", "), err))
+		}
 	}
 	if c.Grace <= c.CloseTimeout {
 		errs = append(errs, fmt.Errorf("grace: %v leaves no room for close_timeout (%v); make it longer", c.Grace, c.CloseTimeout))

@@ -3,7 +3,6 @@ package pool
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -76,10 +75,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// Validate returns what New would find wrong with the values of c, Dial aside: it wraps ErrSize for a Size out of range.
+func (c Config) Validate() error { return c.withDefaults().validate() }
+
 func (c Config) validate() error {
-	if c.Dial == nil {
-		return errors.New("Dial is nil: set the function that makes a session")
-	}
 	if c.MaxSize < 0 || c.MaxConnections < 0 || c.MaxDialing < 0 {
 		return fmt.Errorf("max_size %d, max_connections %d and max_dialing %d must not be negative", c.MaxSize, c.MaxConnections, c.MaxDialing)
 	}

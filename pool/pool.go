@@ -54,6 +54,9 @@ type closure struct {
 // New starts a pool that warms Size sessions. The caller closes it.
 func New(cfg Config) (*Pool, error) {
 	cfg = cfg.withDefaults()
+	if cfg.Dial == nil {
+		return nil, fmt.Errorf("pool %q: Dial is nil: set the function that makes a session", cfg.Name)
+	}
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("pool %q: %w", cfg.Name, err)
 	}
