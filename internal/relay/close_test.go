@@ -80,6 +80,7 @@ func TestCaseE1SecretsLeaveACloseReason(t *testing.T) {
 			b.Errorf("reason %q", got)
 		}
 		p.cl.Close()
+		p.up.Close()
 		if e := p.wantEnd(b, ByUpstream, 4001); e.Reason != "bad key [redacted]" {
 			b.Errorf("end %+v", e)
 		}

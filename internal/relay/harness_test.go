@@ -101,11 +101,20 @@ func (b *bench) upstream() (ours net.Conn, theirs *wiretest.UpstreamConn) {
 // upstreamTLS is upstream with TLS between them.
 func (b *bench) upstreamTLS() (ours *tls.Conn, theirs *wiretest.UpstreamConn) {
 	b.Helper()
-	u := wiretest.NewTLSUpstream(b, b.hand)
+	over := make(chan struct{})
+	u := wiretest.NewTLSUpstream(b, func(c *wiretest.UpstreamConn) {
+		b.conns <- c
+		<-over
+	})
+	b.Cleanup(func() { close(over) }) // before that of u
 	raw := b.dial(u.Addr())
 	theirs = <-b.conns
 	ours = tls.Client(&wire.Transport{Conn: raw}, &tls.Config{RootCAs: u.Roots(), ServerName: "127.0.0.1"})
-	if err := ours.Handshake(); err != nil {
+	var both sync.WaitGroup
+	both.Go(func() { _ = theirs.Conn.(*tls.Conn).Handshake() }) // its failure is ours too
+	err := ours.Handshake()
+	both.Wait()
+	if err != nil {
 		b.Fatal(err)
 	}
 	return ours, theirs
