@@ -3,8 +3,6 @@ package daemon
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"net"
 	"net/http"
@@ -13,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rtd-project/rtd/internal/dialect"
 	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/stats"
 	"github.com/rtd-project/rtd/internal/wire"
@@ -85,51 +82,6 @@ func (d *Daemon) open(ctx context.Context, s *session, conn net.Conn, req *wire.
 			LossEvent:    up.dialect.LossEvent(),
 		}, s)
 	})
-}
-
-// admit authenticates a request and reads what it asks for.
-func (d *Daemon) admit(req *wire.Request) (dialect.Ask, error) {
-	if !realtimePaths[req.Path] {
-		return dialect.Ask{}, errNoPath
-	}
-	if origin, ok := req.Header["Origin"]; ok && !d.originAllowed(origin) {
-		return dialect.Ask{}, errBadOrigin
-	}
-	ask, askErr := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)
-	if !d.authenticate(ask.Credential.Reveal()) {
-		return ask, errBadKey
-	}
-	if askErr != nil {
-		return ask, askErr
-	}
-	if d.sessions.isClosed() {
-		return ask, errDraining
-	}
-	return ask, nil
-}
-
-func (d *Daemon) originAllowed(values []string) bool {
-	if len(values) != 1 {
-		return false
-	}
-	for _, o := range d.cfg.AllowedOrigins {
-		if o == values[0] {
-			return true
-		}
-	}
-	return false
-}
-
-// authenticate compares the digest of key with that of every client key, all of them each time.
-func (d *Daemon) authenticate(key string) bool {
-	if len(d.clientKeys) == 0 {
-		return true
-	}
-	sum, found := sha256.Sum256([]byte(key)), 0
-	for _, k := range d.clientKeys {
-		found |= subtle.ConstantTimeCompare(k[:], sum[:])
-	}
-	return found == 1
 }
 
 // refuseRequest answers what never became a request for a session. A connection that closed without a word (a TCP
