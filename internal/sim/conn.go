@@ -43,6 +43,7 @@ type conn struct {
 	expiresAt int64    // unix seconds, 0 = never
 	session   *session // nil: the default
 	hearing   hearing
+	trap      *Rule // acts on one of the client's events, nil: none or sprung
 
 	talk         sync.Mutex
 	conversation conversation
@@ -117,9 +118,12 @@ func (c *conn) fail(code ws.StatusCode, why error) {
 
 func (c *conn) serve(rule *Rule) error {
 	switch {
-	case rule != nil && rule.after == 0:
+	case rule == nil:
+	case rule.on != "":
+		c.trap = rule
+	case rule.after == 0:
 		c.act(rule)
-	case rule != nil:
+	default:
 		defer time.AfterFunc(rule.after, func() { c.act(rule) }).Stop()
 	}
 	if err := c.awaitSession(); err != nil {
@@ -172,6 +176,17 @@ func (c *conn) readUntil(t time.Time) {
 	if !c.closing {
 		_ = c.nc.SetReadDeadline(t)
 	}
+}
+
+// spring acts out the rule that waits for an event of this type. When it does, the event gets no answer.
+func (c *conn) spring(typ string) bool {
+	if c.trap == nil || c.trap.on != typ {
+		return false
+	}
+	rule := c.trap
+	c.trap = nil
+	c.act(rule)
+	return true
 }
 
 // act acts out a failure rule after the 101.

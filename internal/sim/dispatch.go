@@ -52,7 +52,9 @@ func (c *conn) handle(op ws.OpCode, msg []byte) {
 		return
 	}
 	if audio, eventID, ok := plainAppend(msg); ok {
-		c.takeAudio(b, audio, eventID)
+		if !c.spring(appendType) {
+			c.takeAudio(b, audio, eventID)
+		}
 		return
 	}
 	var ev clientEvent
@@ -68,6 +70,7 @@ func (c *conn) handle(op ws.OpCode, msg []byte) {
 	}
 	answer := handlers[ev.Type]
 	switch {
+	case c.spring(ev.Type):
 	case ev.Type == "":
 		c.fault(b, fault{code: "missing_required_parameter", param: "type", message: "the event has no type", eventID: ev.EventID})
 	case answer == nil:

@@ -35,6 +35,7 @@ type Rule struct {
 	reason     string
 	upgraded   bool          // acts after the 101
 	after      time.Duration // since the 101
+	on         string        // type of the client event to act on, "" for none
 	first      int           // 0: no end
 	rate       float64       // 0: every dial
 }
@@ -47,8 +48,10 @@ type Rule struct {
 //	fin                  end the TCP connection without a Close frame
 //	hang                 fall silent: nothing is answered any more, the connection stays
 //
-//	after=DURATION       act this long after the 101. Without it reset, fin and hang act instead of the 101, and close
-//	                     right behind it. Not for status.
+//	after=DURATION       act this long after the 101. Not for status.
+//	on=TYPE              act when the client sends its first event of this type, in place of an answer to it. Not for
+//	                     status, nor beside after. With neither, reset, fin and hang act instead of the 101, and close
+//	                     right behind it.
 //	retry-after=VALUE    send this Retry-After header, as written. Only for status.
 //	first=N              act on the first N dials the rule applies to, then never again
 //	rate=P               act on this share of the dials (0 < P <= 1), evenly spread: 0.25 is every fourth
@@ -70,12 +73,14 @@ func ParseRule(s string) (Rule, error) {
 	switch {
 	case r.act == actNone:
 		return Rule{}, fmt.Errorf("%w %q: it has no action; add one of status=N, close=CODE, reset, fin, hang", ErrRule, s)
-	case r.act == actStatus && seen["after"]:
-		return Rule{}, fmt.Errorf("%w %q: \"after\" needs a 101, which \"status\" never sends; drop one of them", ErrRule, s)
+	case r.act == actStatus && (seen["after"] || seen["on"]):
+		return Rule{}, fmt.Errorf("%w %q: \"after\" and \"on\" need a 101, which \"status\" never sends; drop one of them", ErrRule, s)
+	case seen["after"] && seen["on"]:
+		return Rule{}, fmt.Errorf("%w %q: \"after\" and \"on\" are two moments; a rule has one", ErrRule, s)
 	case r.act != actStatus && seen["retry-after"]:
 		return Rule{}, fmt.Errorf("%w %q: \"retry-after\" needs \"status\"", ErrRule, s)
 	}
-	r.upgraded = seen["after"] || r.act == actClose
+	r.upgraded = seen["after"] || seen["on"] || r.act == actClose
 	return r, nil
 }
 
@@ -114,6 +119,10 @@ var parsers = map[string]func(r *Rule, value string) error{
 		if r.after, err = time.ParseDuration(v); err != nil || r.after < 0 {
 			return fmt.Errorf("after %q is not a duration such as 50ms", v)
 		}
+		return nil
+	},
+	"on": func(r *Rule, v string) error {
+		r.on = v
 		return nil
 	},
 	"retry-after": func(r *Rule, v string) error {

@@ -43,6 +43,9 @@ func TestParseRuleErrorsNameThePart(t *testing.T) {
 	f("reset,after=5", `after "5"`)
 	f("reset,after=-1s", `after "-1s"`)
 	f("status=500,after=1s", `"after"`)
+	f("status=500,on=response.create", `"on"`)
+	f("fin,on", `"on" needs a value`)
+	f("fin,on=response.create,after=1s", "two moments")
 	f("reset,retry-after=7", `"retry-after" needs "status"`)
 	f("reset,first=0", `first "0"`)
 	f("reset,rate=0", `rate "0"`)
@@ -189,6 +192,37 @@ func TestRulesAfterThe101(t *testing.T) {
 	})
 }
 
+func TestRulesOnAnEvent(t *testing.T) {
+	const commit = `{"type":"input_audio_buffer.commit"}`
+	f := func(rule, event string, check func(p *peer)) {
+		t.Helper()
+		s := start(t, sim.Config{Fail: rules(t, rule+",first=1")})
+		p := connect(t, s)
+		p.expect("session.created")
+		p.send(commit) // another event springs nothing
+		p.expect("error")
+		p.send(event)
+		check(p)
+		_ = p.conn.Close()
+		eventually(t, "the session has ended", func() bool { return s.Stats().Open == 0 })
+		next := connect(t, s)
+		next.expect("session.created")
+		next.send(event)
+		next.send(respond)
+		next.until("response.done")
+		if st := s.Stats(); st.Failed != 1 {
+			t.Errorf("%s: %d dials failed, want 1", rule, st.Failed)
+		}
+	}
+	gone := func(p *peer) {
+		if code, reason := p.closed(); code != 1012 || reason != "restart" {
+			t.Errorf("closed with %d %q", code, reason)
+		}
+	}
+	f("close=1012:restart,on=session.update", `{"type":"session.update","session":{}}`, gone)
+	f("fin,on=input_audio_buffer.append", `{"type":"input_audio_buffer.append","audio":"AAAA"}`, func(p *peer) { p.eof() })
+}
+
 func TestHungSessionEndsWithTheServer(t *testing.T) {
 	s := start(t, sim.Config{SessionDelay: time.Hour, Fail: rules(t, "hang,after=0s")})
 	connect(t, s)
@@ -201,7 +235,7 @@ func TestHungSessionEndsWithTheServer(t *testing.T) {
 }
 
 func FuzzParseRule(f *testing.F) {
-	for _, s := range []string{"status=429,retry-after=7,first=1", "close=3000:a.b,after=50ms", "reset", "fin,rate=0.1", "hang,,"} {
+	for _, s := range []string{"status=429,retry-after=7,first=1", "close=3000:a.b,after=50ms", "reset", "fin,on=x", "fin,rate=0.1", "hang,,"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

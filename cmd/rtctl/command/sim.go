@@ -32,7 +32,8 @@ func newSim(a *app) *cobra.Command {
 It speaks the OpenAI Realtime dialect with no model behind it, prints its URL and
 runs until it is interrupted. GET /sim/stats answers with what it has seen. A --fail
 rule is an action (status=N, close=CODE:REASON, reset, fin or hang) and, behind
-commas, what narrows it: first=N, rate=P, after=DURATION, retry-after=VALUE.`,
+commas, what narrows it: first=N, rate=P, after=DURATION, on=EVENT_TYPE,
+retry-after=VALUE.`,
 		Example: `  rtctl sim --dial-delay 120ms --session-delay 8ms --response-delay 300ms
   rtctl sim --tls --ca-out ca.pem
   rtctl sim --fail status=429,retry-after=7,first=1 --fail reset,after=5s,rate=0.1`,
