@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -61,7 +62,9 @@ func parseOptions(args []string, getenv func(string) string) (options, error) {
 	fs.StringVar(&route.Upstream.Dialect, "provider", route.Upstream.Dialect, "`dialect` of the upstream: "+strings.Join(dialect.Names(), ", "))
 	keyEnv := fs.String("api-key-env", "", "`name` of the environment variable with the upstream's key (default OPENAI_API_KEY for provider openai)")
 	fs.IntVar(&route.Pool.Size, "pool-size", route.Pool.Size, "warm sessions `to keep`")
+	ca := fs.String("upstream-ca", "", "`file` with the certificates, in PEM, that verify the upstream, in place of the system's")
 	fs.IntVar(&route.Pool.MaxConnections, "max-connections", 0, "most upstream connections per target, 0 for no limit")
+	fs.IntVar(&route.Pool.MaxDialing, "max-dialing", 0, "most sessions being warmed at a time, 0 for 16")
 	fs.DurationVar(&o.config.Grace, "grace", daemon.DefaultGrace, "how long a stop lets sessions run on")
 	level := fs.String("log-level", "info", "trace, debug, info, warn or error")
 
@@ -85,8 +88,27 @@ func parseOptions(args []string, getenv func(string) string) (options, error) {
 	if len(models) > 0 {
 		route.Models = models
 	}
-	err = o.upstream(*upstream, *keyEnv, getenv)
+	if err := o.upstream(*upstream, *keyEnv, getenv); err != nil {
+		return o, err
+	}
+	route.Upstream.RootCAs, err = readCA(*ca)
 	return o, err
+}
+
+// readCA reads the certificates in a file; nil, the system's, for no file.
+func readCA(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("--upstream-ca: %w", err)
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--upstream-ca: %s holds no certificate in PEM", file)
+	}
+	return roots, nil
 }
 
 // upstream settles where the one route of the command line goes.
