@@ -35,6 +35,7 @@ var floors = map[string][]string{
 	"internal/wire":     {websocket},
 	"internal/wiretest": {websocket, "internal/wire"},
 	"internal/dialect":  {websocket, "internal/wire"},
+	"internal/auth":     {},
 	"internal/redact":   {},
 	"internal/stats":    {},
 	"internal/relay":    {websocket, sys, "internal/wire"},
@@ -44,7 +45,7 @@ var floors = map[string][]string{
 	"proto/rtd/v1":      {grpc, protobuf},
 	"client":            {grpc, protobuf, "proto/", "internal/unixsock"},
 	"daemon": {
-		grpc, protobuf, hclog, sys, term, websocket, "proto/", "pool", "internal/dialect", "internal/redact", "internal/relay",
+		grpc, protobuf, hclog, sys, term, websocket, "proto/", "pool", "internal/auth", "internal/dialect", "internal/redact", "internal/relay",
 		"internal/sim", "internal/stats", "internal/unixsock", "internal/wire",
 	},
 	"cmd/rtd":           {hclog, "daemon", "internal/dialect", "internal/sim", "pool"},
