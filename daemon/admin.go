@@ -40,7 +40,7 @@ func (d *Daemon) notReady() string {
 	if d.sessions.isClosed() {
 		return "draining"
 	}
-	if want := d.cfg.MinWarm; want > 0 {
+	if want := d.current().cfg.MinWarm; want > 0 {
 		if warm := d.warm(); warm < want {
 			return fmt.Sprintf("warming: %d of %d sessions", warm, want)
 		}

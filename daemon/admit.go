@@ -9,15 +9,15 @@ import (
 )
 
 // admit authenticates a request and reads what it asks for.
-func (d *Daemon) admit(req *wire.Request) (dialect.Ask, error) {
+func (d *Daemon) admit(set *settings, req *wire.Request) (dialect.Ask, error) {
 	if !realtimePaths[req.Path] {
 		return dialect.Ask{}, errNoPath
 	}
-	if origin, ok := req.Header["Origin"]; ok && !d.originAllowed(origin) {
+	if origin, ok := req.Header["Origin"]; ok && !set.originAllowed(origin) {
 		return dialect.Ask{}, errBadOrigin
 	}
 	ask, askErr := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)
-	if !d.authenticate(ask.Credential.Reveal()) {
+	if !set.authenticate(ask.Credential.Reveal()) {
 		return ask, errBadKey
 	}
 	if askErr != nil {
@@ -29,11 +29,11 @@ func (d *Daemon) admit(req *wire.Request) (dialect.Ask, error) {
 	return ask, nil
 }
 
-func (d *Daemon) originAllowed(values []string) bool {
+func (set *settings) originAllowed(values []string) bool {
 	if len(values) != 1 {
 		return false
 	}
-	for _, o := range d.cfg.AllowedOrigins {
+	for _, o := range set.cfg.AllowedOrigins {
 		if o == values[0] {
 			return true
 		}
@@ -42,12 +42,12 @@ func (d *Daemon) originAllowed(values []string) bool {
 }
 
 // authenticate compares the digest of key with that of every client key, all of them each time.
-func (d *Daemon) authenticate(key string) bool {
-	if len(d.clientKeys) == 0 {
+func (set *settings) authenticate(key string) bool {
+	if len(set.clientKeys) == 0 {
 		return true
 	}
 	sum, found := sha256.Sum256([]byte(key)), 0
-	for _, k := range d.clientKeys {
+	for _, k := range set.clientKeys {
 		found |= subtle.ConstantTimeCompare(k[:], sum[:])
 	}
 	return found == 1

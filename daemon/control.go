@@ -23,7 +23,7 @@ import (
 
 // newControlServer serves the control socket.
 func (d *Daemon) newControlServer() *grpc.Server {
-	a := newAdmins(d.cfg)
+	a := newAdmins(d.current().cfg)
 	s := grpc.NewServer(grpc.Creds(unixsock.Credentials()), grpc.UnaryInterceptor(a.unary), grpc.StreamInterceptor(a.stream))
 	rtdv1.RegisterPoolServiceServer(s, &poolService{d: d})
 	rtdv1.RegisterSessionServiceServer(s, &sessionService{d: d})
@@ -154,7 +154,7 @@ func (d *Daemon) poolMessage(p *pool.Pool) *rtdv1.Pool {
 	s := p.Stats()
 	now := time.Now()
 	m := &rtdv1.Pool{
-		Key: s.Key, Name: s.Name, Target: d.routes.targetURL(s.Key),
+		Key: s.Key, Name: s.Name, Target: d.targetURL(s.Key),
 		Size: uint32(s.Size), MaxSize: uint32(s.MaxSize), MaxConnections: uint32(s.MaxConnections),
 		Paused: s.Paused,
 		Idle:   uint32(s.Idle), Dialing: uint32(s.Dialing), Active: uint32(s.Active), Closing: uint32(s.Closing), Recycling: uint32(s.Due),
@@ -221,8 +221,8 @@ func (d *Daemon) info() *rtdv1.DaemonInfo {
 	}
 	m.Ready = m.NotReadyReason == ""
 	m.State, m.Drain = d.drainState()
-	for _, model := range d.routes.models() {
-		m.Routes = append(m.Routes, &rtdv1.Route{Model: model, Target: d.routes.byModel[model].endpoint.Name})
+	for _, model := range d.current().routes.models() {
+		m.Routes = append(m.Routes, &rtdv1.Route{Model: model, Target: d.current().routes.byModel[model].endpoint.Name})
 	}
 	for _, p := range d.pools.List() {
 		s := p.Stats()
@@ -234,7 +234,7 @@ func (d *Daemon) info() *rtdv1.DaemonInfo {
 }
 
 func (s *daemonService) DrainDaemon(req *rtdv1.DrainDaemonRequest, stream grpc.ServerStreamingServer[rtdv1.DrainDaemonResponse]) error {
-	timeout := s.d.cfg.Grace
+	timeout := s.d.current().cfg.Grace
 	if req.GetTimeout() != nil {
 		timeout = req.GetTimeout().AsDuration()
 	}

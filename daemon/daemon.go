@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -25,12 +24,11 @@ import (
 
 // Daemon is one running rtd. New makes it, Run runs it once.
 type Daemon struct {
-	cfg        Config
+	settings   atomic.Pointer[settings] // read with current
 	log        hclog.Logger
 	redact     *redact.Redactor
-	clientKeys [][sha256.Size]byte
 	engine     *relay.Engine
-	routes     *routes
+	targets    sync.Map // pool key → URL, for people
 	pools      *pool.Set
 	sessions   *registry
 	ended      *endQueue
@@ -61,7 +59,6 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{
-		cfg:      cfg,
 		redact:   redact.New(cfg.secrets()...),
 		sessions: newRegistry(),
 		ended:    newEndQueue(),
@@ -73,9 +70,6 @@ func New(cfg Config) (*Daemon, error) {
 		stopping: make(chan struct{}),
 	}
 	d.log = newLogger(cfg.Log, cfg.LogLevel, d.redact)
-	for _, k := range cfg.ClientKeys {
-		d.clientKeys = append(d.clientKeys, sha256.Sum256([]byte(k)))
-	}
 	var err error
 	d.engine, err = relay.New(relay.Config{
 		Pollers:      cfg.Pollers,
@@ -87,11 +81,12 @@ func New(cfg Config) (*Daemon, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the relay: %w", err)
 	}
-	d.routes = newRoutes(cfg.Routes, d.engine, d.redact.String)
-	if err := d.routes.check(); err != nil {
+	set, err := d.newSettings(cfg)
+	if err != nil {
 		d.engine.Close()
 		return nil, err
 	}
+	d.settings.Store(set)
 	return d, nil
 }
 
@@ -123,13 +118,13 @@ func (d *Daemon) AdminAddr() net.Addr { return d.listeners.admin.Addr() }
 // returns nil after an orderly stop, also when sessions had to be closed by force.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.engine.Close()
-	if err := d.listeners.open(d.cfg); err != nil {
+	if err := d.listeners.open(d.current().cfg); err != nil {
 		return err
 	}
 	defer d.listeners.close()
 	d.started = time.Now()
 	d.memory.setBaseline()
-	if err := d.routes.warmPools(d.pools); err != nil {
+	if err := d.current().routes.warmPools(d.pools); err != nil {
 		d.pools.Close()
 		return err
 	}
@@ -184,7 +179,7 @@ func ignoreClosed(err error) error {
 
 // readyFields say where the daemon can be reached.
 func (d *Daemon) readyFields() []any {
-	f := []any{"pid", os.Getpid(), "models", d.routes.models()}
+	f := []any{"pid", os.Getpid(), "models", d.current().routes.models()}
 	for _, a := range d.Addrs() {
 		f = append(f, "listen", a.String())
 	}

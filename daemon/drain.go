@@ -127,12 +127,12 @@ func (d *Daemon) drainForStop() (forced int) {
 	case <-d.sessions.empty():
 		return dr.forcedSoFar()
 	case <-d.hurry:
-	case <-time.After(d.cfg.Grace - d.cfg.CloseTimeout):
+	case <-time.After(d.current().cfg.Grace - d.current().cfg.CloseTimeout):
 	}
 	d.force(dr)
 	select {
 	case <-d.sessions.empty():
-	case <-time.After(d.cfg.CloseTimeout):
+	case <-time.After(d.current().cfg.CloseTimeout):
 	}
 	return dr.forcedSoFar()
 }

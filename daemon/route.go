@@ -20,20 +20,19 @@ type route struct {
 	models   []string
 	endpoint *endpoint
 	pool     pool.Config
-	urls     *sync.Map // of its routes
+	targets  *sync.Map // the daemon's
 }
 
 // routes finds the route of a request. It is built once and read by every accept.
 type routes struct {
 	byModel map[string]*route
-	first   *route   // serves what names no model: call_id and intent=transcription
-	urls    sync.Map // pool key → upstream URL, for people
+	first   *route // serves what names no model: call_id and intent=transcription
 }
 
-func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string) *routes {
+func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string, targets *sync.Map) *routes {
 	rs := &routes{byModel: map[string]*route{}}
 	for _, c := range cfg {
-		r := &route{models: c.Models, endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, urls: &rs.urls}
+		r := &route{models: c.Models, endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, targets: targets}
 		defaults := r.endpoint.dialect.Defaults()
 		r.pool.MaxIdle = orDefault(c.Pool.MaxIdle, defaults.MaxIdle)
 		r.pool.MaxAge = orDefault(c.Pool.MaxAge, defaults.MaxAge)
@@ -86,8 +85,8 @@ func (r *route) target(model string) (dialect.Target, error) {
 }
 
 // targetURL is where the pool of that key dials, "" when there is none. It holds no credential.
-func (rs *routes) targetURL(key string) string {
-	url, _ := rs.urls.Load(key)
+func (d *Daemon) targetURL(key string) string {
+	url, _ := d.targets.Load(key)
 	s, _ := url.(string)
 	return s
 }
@@ -121,6 +120,6 @@ func (r *route) poolFor(set *pool.Set, target dialect.Target) (*pool.Pool, error
 		}
 		return w, nil
 	}
-	r.urls.Store(target.Key, target.URL.Redacted())
+	r.targets.Store(target.Key, target.URL.Redacted())
 	return set.GetOrCreate(cfg)
 }

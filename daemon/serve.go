@@ -35,13 +35,14 @@ var realtimePaths = map[string]bool{"/v1/realtime": true, "/realtime": true}
 func (d *Daemon) serve(ctx context.Context, conn net.Conn) {
 	accepted := time.Now()
 	defer d.contain(conn)
-	req, early, err := wire.ReadRequest(conn, d.cfg.HandshakeTimeout)
+	set := d.current()
+	req, early, err := wire.ReadRequest(conn, set.cfg.HandshakeTimeout)
 	if err != nil {
 		d.refuseRequest(conn, err)
 		return
 	}
 	s := &session{daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
-	if err := d.open(ctx, s, conn, req, early); err != nil {
+	if err := d.open(ctx, set, s, conn, req, early); err != nil {
 		d.refuseSession(conn, s, err)
 	}
 }
@@ -54,34 +55,34 @@ func (d *Daemon) contain(conn net.Conn) {
 	}
 }
 
-// open admits, routes and connects one request.
-func (d *Daemon) open(ctx context.Context, s *session, conn net.Conn, req *wire.Request, early []byte) error {
-	ask, err := d.admit(req)
+// open admits and connects one request. The pool it waits for may go with a reload: then it is routed anew.
+func (d *Daemon) open(ctx context.Context, set *settings, s *session, conn net.Conn, req *wire.Request, early []byte) error {
+	ask, err := d.admit(set, req)
 	if err != nil {
 		return err
 	}
-	if s.route, s.model, err = d.routes.find(ask); err != nil {
-		return err
-	}
-	up := s.route.endpoint
-	target, err := up.dialect.Target(up.Upstream.Upstream, ask)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.ReadyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, set.cfg.ReadyTimeout)
 	defer cancel()
 	wait := watchHangup(ctx, conn)
 	defer wait.stop()
-	return s.connect(wait, target, func() error {
+	adopt := func() error {
 		wait.stop()
 		return s.upstream.relay.Adopt(relay.Client{
 			Conn:         conn,
 			Early:        early,
 			Response:     req.Accept(ask.Subprotocol, http.Header{headerSession: {s.id}, headerPool: {s.result.String()}}),
 			PingInterval: DefaultPingInterval,
-			LossEvent:    up.dialect.LossEvent(),
+			LossEvent:    s.upstream.dialect.LossEvent(),
 		}, s)
-	})
+	}
+	for {
+		err := s.connect(wait, set.routes, ask, adopt)
+		next := d.current()
+		if !errors.Is(err, pool.ErrClosed) || next == set {
+			return err
+		}
+		set = next
+	}
 }
 
 // refuseRequest answers what never became a request for a session. A connection that closed without a word (a TCP

@@ -95,13 +95,20 @@ func (s *session) finish() {
 	s.daemon.log.Info("session ended", args...)
 }
 
-// connect takes or dials an upstream for the request and joins the client to it. adopt renders the 101 and hands the
-// client's socket over; on an error the client is still there to be answered, unless it is errClientGone.
-func (s *session) connect(ctx context.Context, target dialect.Target, adopt func() error) error {
+// connect routes the request, takes or dials an upstream for it and joins the client to that. adopt renders the 101 and hands
+// the client's socket over; on an error the client is still there to be answered, unless it is errClientGone.
+func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, adopt func() error) (err error) {
+	if s.route, s.model, err = routes.find(ask); err != nil {
+		return err
+	}
+	up := s.route.endpoint
+	target, err := up.dialect.Target(up.Upstream.Upstream, ask)
+	if err != nil {
+		return err
+	}
 	if target.Bypass != "" {
 		return s.bypass(ctx, target, adopt)
 	}
-	var err error
 	if s.pool, err = s.route.poolFor(s.daemon.pools, target); err != nil {
 		return err
 	}
