@@ -41,14 +41,14 @@ type admins struct {
 	gids []uint32
 }
 
-// newAdmins are the configured ones; by default root, the daemon's own user and the socket's group.
-func newAdmins(cfg Config) admins {
+// newAdmins are the configured ones; by default root, the daemon's own user and the group of the socket that is listened on.
+func newAdmins(cfg Config, socket string) admins {
 	a := admins{uids: cfg.AdminUIDs, gids: cfg.AdminGIDs}
 	if len(a.uids) == 0 {
 		a.uids = []uint32{0, uint32(os.Geteuid())}
 	}
 	if len(a.gids) == 0 {
-		a.gids = socketGroup(cfg.Socket)
+		a.gids = socketGroup(socket)
 	}
 	return a
 }

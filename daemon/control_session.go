@@ -18,7 +18,7 @@ import (
 )
 
 // mayMint are the close codes that rtd sends of its own accord: SDKs do not retry the others.
-var mayMint = map[ws.StatusCode]bool{1000: true, 1001: true, 1002: true, 1007: true, 1008: true, 1009: true, 1011: true, 1012: true, 1013: true}
+var mayMint = map[uint32]bool{1000: true, 1001: true, 1002: true, 1007: true, 1008: true, 1009: true, 1011: true, 1012: true, 1013: true}
 
 // maxCloseReason is what a Close frame holds beside its code, in bytes (RFC 6455 §5.5).
 const maxCloseReason = ws.MaxControlFramePayloadSize - 2
@@ -66,10 +66,7 @@ func (s *sessionService) CloseSession(_ context.Context, req *rtdv1.CloseSession
 	if err != nil {
 		return nil, err
 	}
-	code := ws.StatusCode(req.GetCode())
-	if code == 0 {
-		code = ws.StatusGoingAway
-	}
+	code := orDefault(req.GetCode(), uint32(ws.StatusGoingAway))
 	if !mayMint[code] {
 		return nil, status.Errorf(codes.InvalidArgument, "close code %d: give 1000, 1001, 1002, 1007, 1008, 1009, 1011, 1012 or 1013", code)
 	}
@@ -77,31 +74,36 @@ func (s *sessionService) CloseSession(_ context.Context, req *rtdv1.CloseSession
 		return nil, status.Errorf(codes.InvalidArgument, "reason: %d bytes; at most %d fit", n, maxCloseReason)
 	}
 	one.leaving.Store(true)
-	one.upstream.relay.Close(code, req.GetReason())
-	s.d.log.Info("session closed by an operator", "session", one.id, "code", int(code), "reason", req.GetReason())
+	one.upstream.relay.Close(ws.StatusCode(code), req.GetReason())
+	s.d.log.Info("session closed by an operator", "session", one.id, "code", code, "reason", req.GetReason())
 	return &rtdv1.CloseSessionResponse{Session: one.message()}, nil
 }
 
 func (s *sessionService) WatchSessions(_ *rtdv1.WatchSessionsRequest, stream grpc.ServerStreamingServer[rtdv1.WatchSessionsResponse]) error {
-	w := s.d.watchers.add()
+	w, present := s.d.watchers.add(s.d.sessions)
 	defer s.d.watchers.remove(w)
-	for _, one := range s.d.sessions.list() {
+	for _, one := range present {
 		m := &rtdv1.WatchSessionsResponse{Event: rtdv1.WatchSessionsResponse_EVENT_PRESENT, Session: one.message()}
 		if err := stream.Send(m); err != nil {
 			return err
 		}
 	}
+	send := func(e sessionEvent) error {
+		return stream.Send(&rtdv1.WatchSessionsResponse{Event: e.kind, Session: e.session.message(), Dropped: e.dropped})
+	}
 	for {
 		select {
 		case e := <-w.events:
-			m := &rtdv1.WatchSessionsResponse{Event: e.kind, Session: e.session.message(), Dropped: e.dropped}
-			if err := stream.Send(m); err != nil {
+			if err := send(e); err != nil {
 				return err
 			}
 		case <-stream.Context().Done():
-			return nil
-		case <-s.d.stopping:
-			return status.Error(codes.Unavailable, errStopping.Error())
+			for len(w.events) > 0 { // a stop ends every session: the watcher hears of it first
+				if err := send(<-w.events); err != nil {
+					return err
+				}
+			}
+			return streamEnd(stream.Context())
 		}
 	}
 }
@@ -122,6 +124,9 @@ type look struct {
 }
 
 func (s *session) look() (l look) {
+	if s.over.Load() {
+		return look{progress: s.progress, counters: s.end.Counters, end: s.end}
+	}
 	s.upstream.relay.Inspect(func(at time.Duration, c relay.Counters) {
 		l = look{s.progress, c, at, s.end}
 	})
@@ -131,12 +136,22 @@ func (s *session) look() (l look) {
 	return l
 }
 
+// age is the time since the client was accepted, up to the end.
+func (s *session) age(l look) time.Duration {
+	if l.end != nil {
+		return s.endedAt.Sub(s.accepted)
+	}
+	return time.Since(s.accepted)
+}
+
 func (s *session) state(l look) rtdv1.SessionState {
 	switch {
 	case l.end != nil:
 		return rtdv1.SessionState_SESSION_STATE_ENDED
 	case s.leaving.Load():
 		return rtdv1.SessionState_SESSION_STATE_CLOSING
+	case s.ready.Load() == 0:
+		return rtdv1.SessionState_SESSION_STATE_CONNECTING
 	}
 	return rtdv1.SessionState_SESSION_STATE_OPEN
 }
@@ -147,7 +162,7 @@ func (s *session) message() *rtdv1.Session {
 	m := &rtdv1.Session{
 		Id: s.id, State: s.state(now), Target: s.target(), Result: poolResults[s.result], BypassReason: s.bypassed,
 		ClientAddress: s.client.String(), UpstreamSessionId: s.upstream.info.ID,
-		AcceptedAt: timestamppb.New(s.accepted), Age: durationpb.New(time.Since(s.accepted)),
+		AcceptedAt: timestamppb.New(s.accepted), Age: durationpb.New(s.age(now)),
 		Setup:     s.setup(),
 		Responses: now.progress.responsesMessage(),
 		Up:        flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
@@ -157,7 +172,7 @@ func (s *session) message() *rtdv1.Session {
 	if s.pool != nil {
 		m.PoolKey = s.pool.Key()
 	}
-	if now.progress.lastData > 0 {
+	if now.end == nil && now.progress.lastData > 0 {
 		m.Quiet = durationpb.New(now.at - now.progress.lastData)
 	}
 	if s.result == stats.Hit {

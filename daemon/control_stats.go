@@ -50,9 +50,7 @@ func (s *statsService) WatchStats(req *rtdv1.WatchStatsRequest, stream grpc.Serv
 		select {
 		case <-tick.C:
 		case <-stream.Context().Done():
-			return nil
-		case <-s.d.stopping:
-			return status.Error(codes.Unavailable, "the daemon is stopping")
+			return streamEnd(stream.Context())
 		}
 	}
 }

@@ -30,6 +30,7 @@ type Daemon struct {
 	engine     *relay.Engine
 	targets    sync.Map // pool key → URL, for people
 	pools      *pool.Set
+	poolLog    *poolLog
 	sessions   *registry
 	ended      *endQueue
 	stats      *stats.Aggregate
@@ -70,6 +71,7 @@ func New(cfg Config) (*Daemon, error) {
 		stopping: make(chan struct{}),
 	}
 	d.log = newLogger(cfg.Log, cfg.LogLevel, d.redact)
+	d.poolLog = newPoolLog(d.log)
 	var err error
 	d.engine, err = relay.New(relay.Config{
 		Pollers:      cfg.Pollers,
@@ -136,11 +138,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 		clients.Go(func() { d.accept(serving, &clients, ln) })
 	}
 	var services sync.WaitGroup // everything that ends after the last session
+	var reports sync.WaitGroup  // what is told of sessions and pools, to be heard before the services end
 	admin, control := d.newAdminServer(), d.newControlServer()
 	services.Go(func() { d.report("admin listener", ignoreClosed(admin.Serve(d.listeners.admin))) })
 	services.Go(func() { d.report("control socket", control.Serve(d.listeners.control)) })
 	noMoreEnds := make(chan struct{})
-	services.Go(func() { d.ended.run(noMoreEnds) })
+	reports.Go(func() { d.ended.run(noMoreEnds) })
+	reports.Go(func() { d.poolLog.run(noMoreEnds) })
 	services.Go(func() { d.trim(noMoreEnds) })
 	services.Go(func() { d.keepManagerInformed(d.stopping) })
 	d.log.Info("ready", d.readyFields()...)
@@ -156,6 +160,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.pools.Close()
 	d.engine.Close()
 	close(noMoreEnds)
+	reports.Wait()
 	d.stopServices(admin, control)
 	services.Wait()
 	d.background.Wait()

@@ -26,7 +26,8 @@ type drain struct {
 	begun   time.Time
 	ended   uint64              // sessions that had ended by themselves when it began
 	resumed chan struct{}       // closed by resume
-	paused  map[*pool.Pool]bool // pools an operator had paused before: resume leaves them so
+	over    chan struct{}       // closed once the deadline has had its effect: who is left was told to go
+	paused  map[*pool.Pool]bool // pools an operator wants paused: resume leaves them so. Guarded by drainer.mu
 
 	mu     sync.Mutex
 	forced int
@@ -40,7 +41,9 @@ func (d *Daemon) beginDrain() *drain {
 	if d.drains.current != nil {
 		return d.drains.current
 	}
-	dr := &drain{begun: time.Now(), ended: d.endedAlone.Load(), resumed: make(chan struct{}), paused: map[*pool.Pool]bool{}}
+	dr := &drain{
+		begun: time.Now(), ended: d.endedAlone.Load(), resumed: make(chan struct{}), over: make(chan struct{}), paused: map[*pool.Pool]bool{},
+	}
 	d.drains.current = dr
 	d.sessions.close()
 	d.health.SetServingStatus("", healthpb.HealthCheckResponse_NOT_SERVING)
@@ -51,6 +54,20 @@ func (d *Daemon) beginDrain() *drain {
 	d.log.Info("draining", "sessions", d.sessions.len())
 	return dr
 }
+
+// setPaused does verb, an operator's pause or resume of one pool, and remembers it over a drain of the daemon.
+func (d *Daemon) setPaused(p *pool.Pool, paused bool, verb func()) {
+	d.drains.mu.Lock()
+	defer d.drains.mu.Unlock()
+	if d.drains.current != nil {
+		d.drains.current.paused[p] = paused
+	}
+	verb()
+}
+
+// forcedSettle is how long a drain waits after its deadline for those it forced: most peers answer a Close at once, and
+// then none of them is left when it reports. Those that do not answer are cut off after Config.CloseTimeout.
+const forcedSettle = 250 * time.Millisecond
 
 // forceAt ends the sessions that are left at a deadline, unless the drain was resumed before.
 func (d *Daemon) forceAt(dr *drain, deadline time.Time) {
@@ -65,6 +82,29 @@ func (d *Daemon) forceAt(dr *drain, deadline time.Time) {
 	case <-d.stopping:
 	case <-time.After(time.Until(deadline)):
 		d.force(dr)
+		select {
+		case <-d.sessions.empty():
+		case <-time.After(forcedSettle):
+		}
+		dr.end()
+	}
+}
+
+// end says that the deadline has had its effect.
+func (dr *drain) end() {
+	dr.mu.Lock()
+	defer dr.mu.Unlock()
+	if !dr.isOver() {
+		close(dr.over)
+	}
+}
+
+func (dr *drain) isOver() bool {
+	select {
+	case <-dr.over:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -21,6 +21,7 @@ type route struct {
 	endpoint *endpoint
 	pool     pool.Config
 	targets  *sync.Map // the daemon's
+	log      *poolLog  // the daemon's
 }
 
 // routes finds the route of a request. It is built once and read by every accept.
@@ -29,10 +30,10 @@ type routes struct {
 	first   *route // serves what names no model: call_id and intent=transcription
 }
 
-func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string, targets *sync.Map) *routes {
+func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string, targets *sync.Map, log *poolLog) *routes {
 	rs := &routes{byModel: map[string]*route{}}
 	for _, c := range cfg {
-		r := &route{models: c.Models, endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, targets: targets}
+		r := &route{models: c.Models, endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, targets: targets, log: log}
 		defaults := r.endpoint.dialect.Defaults()
 		r.pool.MaxIdle = orDefault(c.Pool.MaxIdle, defaults.MaxIdle)
 		r.pool.MaxAge = orDefault(c.Pool.MaxAge, defaults.MaxAge)
@@ -113,6 +114,7 @@ func (r *route) poolFor(set *pool.Set, target dialect.Target) (*pool.Pool, error
 	}
 	cfg := r.pool
 	cfg.Key, cfg.Name = target.Key, target.Name
+	cfg.Events = r.log.of(target.Key, target.Name)
 	cfg.Dial = func(ctx context.Context, life pool.Lifeline) (pool.Conn, error) {
 		w, err := r.endpoint.dial(ctx, target, life)
 		if err != nil {

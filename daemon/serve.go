@@ -65,7 +65,7 @@ func (d *Daemon) open(ctx context.Context, set *settings, s *session, conn net.C
 	defer cancel()
 	wait := watchHangup(ctx, conn)
 	defer wait.stop()
-	adopt := func() error {
+	adopt := func(s *session) error {
 		wait.stop()
 		return s.upstream.relay.Adopt(relay.Client{
 			Conn:         conn,

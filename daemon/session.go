@@ -14,7 +14,6 @@ import (
 	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/stats"
 	"github.com/rtd-project/rtd/pool"
-	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
 // session is one client and its upstream, from the 101 to the last byte. After Adopt the poller that has its sockets owns
@@ -33,9 +32,19 @@ type session struct {
 	accepted time.Time
 	ready    atomic.Int64 // accepted → 101 written, ns
 	leaving  atomic.Bool  // told to go away
+	over     atomic.Bool  // both sockets are closed: what the poller owned is nobody's any more and does not change
+	events   struct {     // guarded by watchers.mu
+		opened, ended bool
+	}
 	// ---- owned by the poller
 	progress progress
 	end      *relay.End // set by End
+	endedAt  time.Time  // set by End
+}
+
+// again is a session of the same request that has no upstream yet.
+func (s *session) again() *session {
+	return &session{daemon: s.daemon, id: s.id, model: s.model, client: s.client, pool: s.pool, route: s.route, accepted: s.accepted}
 }
 
 // Head implements relay.Handler: one message began.
@@ -63,7 +72,8 @@ func (s *session) record(p stats.Phase, d time.Duration) { s.daemon.stats.Record
 
 // End implements relay.Handler: both sockets are closed. The poller must not wait for a log, so the rest is finish's.
 func (s *session) End(e relay.End) {
-	s.end = &e
+	s.end, s.endedAt = &e, time.Now()
+	s.over.Store(true)
 	if s.lease != nil {
 		s.lease.Release()
 	}
@@ -77,7 +87,7 @@ func (s *session) End(e relay.End) {
 
 // finish tells who watches, and writes the one line of a finished session.
 func (s *session) finish() {
-	s.daemon.watchers.publish(rtdv1.WatchSessionsResponse_EVENT_ENDED, s)
+	s.daemon.watchers.ended(s)
 	c := s.end.Counters
 	args := []any{
 		"session", s.id, "client", s.client, "model", s.model, "upstream", s.upstream.info.ID, "pool", s.result.String(),
@@ -97,7 +107,7 @@ func (s *session) finish() {
 
 // connect routes the request, takes or dials an upstream for it and joins the client to that. adopt renders the 101 and hands
 // the client's socket over; on an error the client is still there to be answered, unless it is errClientGone.
-func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, adopt func() error) (err error) {
+func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, adopt func(*session) error) (err error) {
 	if s.route, s.model, err = routes.find(ask); err != nil {
 		return err
 	}
@@ -112,7 +122,7 @@ func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, 
 	if s.pool, err = s.route.poolFor(s.daemon.pools, target); err != nil {
 		return err
 	}
-	for {
+	for ; ; s = s.again() { // who listed the session before reads on in the old one
 		s.lease, err = s.pool.Take(ctx)
 		if err != nil {
 			return err
@@ -133,7 +143,7 @@ func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, 
 }
 
 // bypass dials for this client alone what no pool holds.
-func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func() error) (err error) {
+func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(*session) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(s.route.pool.DialTimeout, DefaultReadyTimeout))
 	defer cancel()
 	s.result, s.bypassed = stats.Bypass, target.Bypass
@@ -144,12 +154,12 @@ func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(
 }
 
 // join enters s in the registry for as long as the relay has both its sockets.
-func (s *session) join(adopt func() error) error {
+func (s *session) join(adopt func(*session) error) error {
 	if !s.daemon.sessions.add(s) {
 		s.upstream.relay.Close(ws.StatusGoingAway, "")
 		return errDraining
 	}
-	if err := adopt(); err != nil {
+	if err := adopt(s); err != nil {
 		s.daemon.sessions.remove(s)
 		if !errors.Is(err, relay.ErrGone) {
 			s.upstream.relay.Close(ws.StatusGoingAway, "")
@@ -158,9 +168,6 @@ func (s *session) join(adopt func() error) error {
 		return err
 	}
 	s.opened(time.Since(s.accepted))
-	if s.daemon.sessions.isClosed() {
-		s.goAway()
-	}
 	return nil
 }
 
@@ -168,7 +175,7 @@ func (s *session) join(adopt func() error) error {
 func (s *session) opened(ready time.Duration) {
 	s.ready.Store(int64(ready))
 	s.daemon.accepted.Add(1)
-	s.daemon.watchers.publish(rtdv1.WatchSessionsResponse_EVENT_OPENED, s)
+	s.daemon.watchers.opened(s)
 	agg := s.daemon.stats
 	agg.Record(s.result, stats.PhaseReady, ready)
 	if s.result == stats.Hit {

@@ -12,7 +12,7 @@ type settings struct {
 
 // newSettings makes cfg, which has its defaults and is valid, ready to serve. It starts nothing.
 func (d *Daemon) newSettings(cfg Config) (*settings, error) {
-	s := &settings{cfg: cfg, routes: newRoutes(cfg.Routes, d.engine, d.redact.String, &d.targets)}
+	s := &settings{cfg: cfg, routes: newRoutes(cfg.Routes, d.engine, d.redact.String, &d.targets, d.poolLog)}
 	for _, k := range cfg.ClientKeys {
 		s.clientKeys = append(s.clientKeys, sha256.Sum256([]byte(k)))
 	}

@@ -26,15 +26,22 @@ type sessionEvent struct {
 	dropped uint64
 }
 
-func (ws *watchers) add() *watcher {
+// add begins a watch. It returns the sessions whose event OPENED has passed and which are still open; all later events are
+// the watcher's.
+func (ws *watchers) add(open *registry) (w *watcher, present []*session) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.all == nil {
 		ws.all = map[*watcher]bool{}
 	}
-	w := &watcher{events: make(chan sessionEvent, watchBuffer)}
+	w = &watcher{events: make(chan sessionEvent, watchBuffer)}
 	ws.all[w] = true
-	return w
+	for _, s := range open.list() {
+		if s.events.opened {
+			present = append(present, s)
+		}
+	}
+	return w, present
 }
 
 func (ws *watchers) remove(w *watcher) {
@@ -43,9 +50,29 @@ func (ws *watchers) remove(w *watcher) {
 	delete(ws.all, w)
 }
 
-func (ws *watchers) publish(kind rtdv1.WatchSessionsResponse_Event, s *session) {
+// opened passes on that s has its 101. A short session may have ended before: its events come in order all the same.
+func (ws *watchers) opened(s *session) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
+	s.events.opened = true
+	ws.publish(rtdv1.WatchSessionsResponse_EVENT_OPENED, s)
+	if s.events.ended {
+		ws.publish(rtdv1.WatchSessionsResponse_EVENT_ENDED, s)
+	}
+}
+
+// ended passes on that s has ended.
+func (ws *watchers) ended(s *session) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	s.events.ended = true
+	if s.events.opened {
+		ws.publish(rtdv1.WatchSessionsResponse_EVENT_ENDED, s)
+	}
+}
+
+// publish is called with the lock held.
+func (ws *watchers) publish(kind rtdv1.WatchSessionsResponse_Event, s *session) {
 	for w := range ws.all {
 		select {
 		case w.events <- sessionEvent{kind, s, w.dropped}:

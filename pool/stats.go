@@ -6,9 +6,9 @@ import "time"
 type Stats struct {
 	Key, Name string
 
-	Size, MaxSize, MaxConnections int
-	Paused                        bool
-	Generation                    uint64 // raised by Recycle
+	Size, MaxSize, MaxConnections, MaxDialing int
+	Paused                                    bool
+	Generation                                uint64 // raised by Recycle
 
 	Idle    int // sessions that can be taken
 	Due     int // of Idle, those that wait for a replacement
@@ -69,7 +69,8 @@ func (p *Pool) Stats() Stats {
 	b := &p.backoff
 	s := Stats{
 		Key: p.cfg.Key, Name: p.cfg.Name,
-		Size: p.size, MaxSize: p.cfg.MaxSize, MaxConnections: p.cfg.MaxConnections, Paused: p.paused, Generation: p.current,
+		Size: p.size, MaxSize: p.cfg.MaxSize, MaxConnections: p.cfg.MaxConnections, MaxDialing: p.cfg.MaxDialing,
+		Paused: p.paused, Generation: p.current,
 		Idle: p.idle(), Due: p.due.len, Dialing: p.dials.len, Warming: p.warming, Waiting: p.waiters.len,
 		Active: p.active, Closing: p.closing.len,
 		Counters: p.counts, Blocked: p.blocked, Failures: b.rounds, Concurrency: b.limit, SlowestDial: p.slow,
