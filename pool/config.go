@@ -23,7 +23,7 @@ type Conn interface {
 // An error that is no *DialError counts as ClassTimeout when it is a context.DeadlineExceeded, else as ClassOther.
 type DialFunc func(ctx context.Context, life Lifeline) (Conn, error)
 
-// Config is fixed for the life of a Pool, except for Size.
+// Config is what a Pool is told. Resize changes Size, Reconfigure everything else but Key and Name.
 type Config struct {
 	Key  string // identity of the target in a Set
 	Name string // the target's name for people, in errors and in Stats

@@ -25,8 +25,9 @@ func (p *Pool) start(now time.Time) *dial {
 	d.link.value = d
 	p.dials.push(&d.link)
 	p.counts.Dials++
+	dialFunc := p.cfg.Dial
 	p.tasks.Go(func() {
-		conn, err := p.cfg.Dial(ctx, Lifeline{l})
+		conn, err := dialFunc(ctx, Lifeline{l})
 		cancel()
 		p.finish(d, conn, err)
 	})

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -9,13 +10,15 @@ import (
 
 // Pool keeps Size sessions of one target warm. All its methods are safe for concurrent use.
 type Pool struct {
-	cfg    Config
+	key    string
+	name   string
 	ctx    context.Context // ends with Close
 	cancel context.CancelCauseFunc
 	wakeup chan struct{} // capacity 1: signals the refill loop
 	tasks  sync.WaitGroup
 
 	mu      sync.Mutex
+	cfg     Config
 	size    int
 	paused  bool
 	closed  bool
@@ -51,16 +54,18 @@ type closure struct {
 	reason Reason
 }
 
+var errNoDial = errors.New("Dial is nil: set the function that makes a session")
+
 // New starts a pool that warms Size sessions. The caller closes it.
 func New(cfg Config) (*Pool, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Dial == nil {
-		return nil, fmt.Errorf("pool %q: Dial is nil: set the function that makes a session", cfg.Name)
+		return nil, fmt.Errorf("pool %q: %w", cfg.Name, errNoDial)
 	}
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("pool %q: %w", cfg.Name, err)
 	}
-	p := &Pool{cfg: cfg, size: cfg.Size, wakeup: make(chan struct{}, 1), strata: newStrata()}
+	p := &Pool{key: cfg.Key, name: cfg.Name, cfg: cfg, size: cfg.Size, wakeup: make(chan struct{}, 1), strata: newStrata()}
 	p.backoff = newBackoff(&p.cfg)
 	p.ctx, p.cancel = context.WithCancelCause(context.Background())
 	p.tasks.Go(p.run)
@@ -68,10 +73,10 @@ func New(cfg Config) (*Pool, error) {
 }
 
 // Key is the identity of the pool's target.
-func (p *Pool) Key() string { return p.cfg.Key }
+func (p *Pool) Key() string { return p.key }
 
 // Name is the target's name for people.
-func (p *Pool) Name() string { return p.cfg.Name }
+func (p *Pool) Name() string { return p.name }
 
 // Close ends the idle sessions with ReasonClosed, cancels the dials, fails the waiting Takes with ErrClosed and waits for the
 // pool's goroutines. Taken sessions go on; their Release is still due. Close is idempotent.
@@ -97,14 +102,19 @@ func (p *Pool) Close() {
 // replacement first and after them the oldest: they have the least life left, so that closing them saves the most dials
 // later. Taken sessions are never touched.
 func (p *Pool) Resize(n int) error {
+	p.mu.Lock()
+	defer p.unlock()
 	if err := p.cfg.checkSize(n); err != nil {
 		return p.error("resize", err)
 	}
-	p.mu.Lock()
-	defer p.unlock()
 	if p.closed {
 		return p.error("resize", ErrClosed)
 	}
+	p.resize(n)
+	return nil
+}
+
+func (p *Pool) resize(n int) {
 	p.size = n
 	for d := range p.dials.backward() {
 		if p.deficit() >= 0 {
@@ -114,7 +124,6 @@ func (p *Pool) Resize(n int) error {
 	}
 	p.retireIdle(n, ReasonResize)
 	p.signal()
-	return nil
 }
 
 // Pause stops warming. Idle sessions are kept, and served until their limits; dials in flight are finished and kept.
@@ -185,7 +194,7 @@ func (p *Pool) signal() { p.pending.wake = true }
 
 // unlock releases the mutex and then does what had to wait for that.
 func (p *Pool) unlock() {
-	wake, closes, events := p.pending.wake, p.pending.closes, p.pending.events
+	wake, closes, events, tell := p.pending.wake, p.pending.closes, p.pending.events, p.cfg.Events
 	p.pending.wake = false
 	if len(closes)+len(events) > 0 {
 		p.pending.closes, p.pending.events = nil, nil
@@ -201,11 +210,11 @@ func (p *Pool) unlock() {
 		c.conn.Close(c.reason)
 	}
 	for _, e := range events {
-		p.cfg.Events(e)
+		tell(e)
 	}
 }
 
 // error adds what was tried and where.
 func (p *Pool) error(op string, err error) error {
-	return fmt.Errorf("pool %q: %s: %w", p.cfg.Name, op, err)
+	return fmt.Errorf("pool %q: %s: %w", p.name, op, err)
 }

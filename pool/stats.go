@@ -68,7 +68,7 @@ func (p *Pool) Stats() Stats {
 	now := time.Now()
 	b := &p.backoff
 	s := Stats{
-		Key: p.cfg.Key, Name: p.cfg.Name,
+		Key: p.key, Name: p.name,
 		Size: p.size, MaxSize: p.cfg.MaxSize, MaxConnections: p.cfg.MaxConnections, MaxDialing: p.cfg.MaxDialing,
 		Paused: p.paused, Generation: p.current,
 		Idle: p.idle(), Due: p.due.len, Dialing: p.dials.len, Warming: p.warming, Waiting: p.waiters.len,
