@@ -32,6 +32,19 @@ type part struct {
 	Transcript *string `json:"transcript,omitempty"`
 }
 
+// MarshalJSON writes the transcript of input audio even where there is none: clients that check their events insist on
+// the null.
+func (p part) MarshalJSON() ([]byte, error) {
+	if p.Type == "input_audio" {
+		return json.Marshal(struct {
+			Type       string  `json:"type"`
+			Transcript *string `json:"transcript"`
+		}{p.Type, p.Transcript})
+	}
+	type plain part
+	return json.Marshal(plain(p))
+}
+
 type inputKind uint8
 
 const (
