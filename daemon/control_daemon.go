@@ -42,8 +42,10 @@ func (d *Daemon) info() *rtdv1.DaemonInfo {
 	}
 	m.Ready = m.NotReadyReason == ""
 	m.State, m.Drain = d.drainState()
-	for _, model := range d.current().routes.models() {
-		m.Routes = append(m.Routes, &rtdv1.Route{Model: model, Target: d.current().routes.byModel[model].endpoint.Name})
+	routes := d.current().routes
+	for _, model := range routes.models() {
+		target, _ := routes.byModel[model].target(model) // it was rendered before, see check
+		m.Routes = append(m.Routes, &rtdv1.Route{Model: model, Target: target.Name})
 	}
 	for _, p := range d.pools.List() {
 		s := p.Stats()
