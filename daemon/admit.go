@@ -1,54 +1,66 @@
 package daemon
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
+	"slices"
+	"time"
 
+	"github.com/rtd-project/rtd/internal/auth"
 	"github.com/rtd-project/rtd/internal/dialect"
 	"github.com/rtd-project/rtd/internal/wire"
 )
 
-// admit authenticates a request and reads what it asks for.
-func (d *Daemon) admit(set *settings, req *wire.Request) (dialect.Ask, error) {
+// admission is what a client was let in with, from admit to the end of its session.
+type admission struct {
+	key   string // name of its key, "" for none
+	grant *auth.Grant
+}
+
+// admit authenticates a request, reads what it asks for and counts s against every limit. On success s holds what
+// release gives back.
+func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.Ask, error) {
 	if !realtimePaths[req.Path] {
 		return dialect.Ask{}, errNoPath
 	}
-	if origin, ok := req.Header["Origin"]; ok && !set.originAllowed(origin) {
-		return dialect.Ask{}, errBadOrigin
+	origin, err := set.origin(req)
+	if err != nil {
+		return dialect.Ask{}, err
 	}
 	ask, askErr := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)
-	if !set.authenticate(ask.Credential.Reveal()) {
-		return ask, errBadKey
+	now := time.Now()
+	who, err := set.auth.Identify(ask.Credential.Reveal(), now)
+	if err != nil {
+		return ask, err
 	}
+	s.key = who.KeyName()
 	if askErr != nil {
 		return ask, askErr
 	}
 	if d.sessions.isClosed() {
 		return ask, errDraining
 	}
-	return ask, nil
+	want := auth.Admission{Origin: origin}
+	if ask.CallID == "" && ask.Intent == "" { // beside those, a model only picks the route
+		want.Model = ask.Model
+	}
+	s.grant, err = set.auth.Admit(who, want, now)
+	return ask, err
 }
 
-func (set *settings) originAllowed(values []string) bool {
-	if len(values) != 1 {
-		return false
+// origin returns a request's one Origin, "" when it has none, or refuses one that is not listed.
+func (set *settings) origin(req *wire.Request) (string, error) {
+	values, ok := req.Header["Origin"]
+	if !ok {
+		return "", nil
 	}
-	for _, o := range set.cfg.AllowedOrigins {
-		if o == values[0] {
-			return true
-		}
+	if len(values) != 1 || !slices.Contains(set.cfg.AllowedOrigins, values[0]) {
+		return "", errBadOrigin
 	}
-	return false
+	return values[0], nil
 }
 
-// authenticate compares the digest of key with that of every client key, all of them each time.
-func (set *settings) authenticate(key string) bool {
-	if len(set.clientKeys) == 0 {
-		return true
+// release gives back what admit counted. opened says that there was a session.
+func (a *admission) release(opened bool) {
+	if a.grant != nil {
+		a.grant.Release(opened)
 	}
-	sum, found := sha256.Sum256([]byte(key)), 0
-	for _, k := range set.clientKeys {
-		found |= subtle.ConstantTimeCompare(k[:], sum[:])
-	}
-	return found == 1
 }

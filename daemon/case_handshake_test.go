@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtd-project/rtd/internal/auth"
 	"github.com/rtd-project/rtd/internal/wiretest"
 )
 
@@ -60,7 +61,7 @@ func TestCaseG3HopByHopHeadersStayBehind(t *testing.T) {
 }
 
 func TestCaseG6ARefusedUpgradeEndsTheConnection(t *testing.T) {
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, func(c *Config) { c.ClientKeys = []string{"sk-test-client"} })
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, func(c *Config) { c.Auth.Keys = []auth.Key{{Name: "web", Digest: auth.DigestOf("sk-test-client")}} })
 	c := wiretest.Dial(t, r.addr)
 	c.SendString(wiretest.HSWith("", "Authorization: Bearer sk-test-wrong") + "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
 	h, body := c.ExpectStatus(http.StatusUnauthorized)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/rtd-project/rtd/internal/auth"
 	"github.com/rtd-project/rtd/internal/dialect"
 	"github.com/rtd-project/rtd/internal/unixsock"
 	"github.com/rtd-project/rtd/pool"
@@ -48,8 +49,8 @@ type Config struct {
 	AdminUIDs, AdminGIDs []uint32
 	// Routes say which model goes to which upstream. At least one.
 	Routes []Route
-	// ClientKeys are the secrets of which a client must present one. Empty: every client is let in, on loopback only.
-	ClientKeys []string
+	// Auth says who is let in. Without keys: whoever is on this host.
+	Auth auth.Config
 	// AllowedOrigins are the values of Origin that are let in, compared exactly. Requests without Origin always are.
 	AllowedOrigins []string
 	// HandshakeTimeout bounds reading a client's request, from accept to its last header byte. Default wire.HandshakeTimeout (10 s).
@@ -136,9 +137,9 @@ func orDefault[T comparable](v, def T) T {
 func (c Config) validate() error {
 	var errs []error
 	for _, addr := range c.Listen {
-		errs = append(errs, checkListen("listen", addr, len(c.ClientKeys) == 0))
+		errs = append(errs, checkListen("listen", addr, c.Auth.Open()))
 	}
-	errs = append(errs, checkListen("admin", c.Admin, true))
+	errs = append(errs, checkListen("admin", c.Admin, true), c.Auth.Validate())
 	if len(c.Routes) == 0 {
 		errs = append(errs, errors.New("routes: none given; name at least one model and its upstream"))
 	}

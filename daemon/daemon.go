@@ -94,7 +94,7 @@ func New(cfg Config) (*Daemon, error) {
 
 // secrets lists what must never be seen in any output.
 func (c Config) secrets() []string {
-	secrets := append([]string(nil), c.ClientKeys...)
+	secrets := []string{string(c.Auth.Tokens.Secret)}
 	for _, r := range c.Routes {
 		secrets = append(secrets, r.Upstream.Credential)
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rtd-project/rtd/internal/auth"
 	"github.com/rtd-project/rtd/internal/dialect"
 	"github.com/rtd-project/rtd/pool"
 )
@@ -17,6 +18,9 @@ const openAIBase = "wss://api.openai.com/v1"
 
 // DefaultModel is the model served when none is named.
 const DefaultModel = "gpt-realtime"
+
+// masterKey names the client key of LITELLM_MASTER_KEY.
+const masterKey = "master"
 
 // FromEnv returns the configuration that the environment alone describes: one route to OpenAI. It reads OPENAI_API_KEY,
 // OPENAI_REALTIME_MODEL, REALTIME_POOL_SIZE, REALTIME_POOL_MAX_IDLE_SECS, HOST, PORT and LITELLM_MASTER_KEY, and
@@ -49,7 +53,7 @@ func FromEnv(getenv func(string) string) (Config, error) {
 		}},
 	}
 	if key := getenv("LITELLM_MASTER_KEY"); key != "" {
-		cfg.ClientKeys = []string{key}
+		cfg.Auth.Keys = []auth.Key{{Name: masterKey, Digest: auth.DigestOf(key)}}
 	}
 	return cfg, nil
 }

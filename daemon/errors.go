@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rtd-project/rtd/internal/auth"
 	"github.com/rtd-project/rtd/internal/dialect"
 	"github.com/rtd-project/rtd/internal/wire"
 	"github.com/rtd-project/rtd/pool"
@@ -27,6 +28,9 @@ func (r *refusal) Error() string { return fmt.Sprintf("%d %s: %s", r.status, r.c
 // header renders what goes beside the body. Retry-After is in whole seconds, rounded up, at least one (RFC 9110 §10.2.3).
 func (r *refusal) header() http.Header {
 	h := http.Header{}
+	if r.status == http.StatusUnauthorized { // RFC 9110 §15.5.2
+		h.Set("WWW-Authenticate", "Bearer")
+	}
 	if r.retryAfter > 0 {
 		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.retryAfter.Seconds()))))
 	}
@@ -41,10 +45,36 @@ var (
 	errAtCapacity = &refusal{http.StatusServiceUnavailable, "at_capacity", "every upstream connection is in use; connect again", drainRetryAfter}
 	errNotReady   = &refusal{http.StatusGatewayTimeout, "upstream_timeout", "the upstream was not ready in time; connect again", 0}
 	errNoPath     = &refusal{http.StatusNotFound, "unknown_path", "no such path; realtime sessions are at /v1/realtime", 0}
-	errBadKey     = &refusal{http.StatusUnauthorized, "invalid_api_key", "the API key is missing or unknown to the gateway", 0}
 	errBadOrigin  = &refusal{http.StatusForbidden, "origin_not_allowed", "this origin may not connect; list it in the gateway's allowed origins", 0}
 	errInternal   = &refusal{http.StatusInternalServerError, "internal_error", "the gateway failed; see its log", 0}
 )
+
+// denials is what a client that auth does not let in is told.
+var denials = map[auth.Reason]refusal{
+	auth.ReasonNoCredential:  {http.StatusUnauthorized, "invalid_api_key", "the API key is missing; present one in an Authorization header", 0},
+	auth.ReasonUnknownKey:    {http.StatusUnauthorized, "invalid_api_key", "the API key is unknown to the gateway", 0},
+	auth.ReasonKeyExpired:    {http.StatusUnauthorized, "api_key_expired", "the API key has expired", 0},
+	auth.ReasonTokenInvalid:  {http.StatusUnauthorized, "invalid_token", "the token is not valid at this gateway; mint another", 0},
+	auth.ReasonTokenExpired:  {http.StatusUnauthorized, "token_expired", "the token has expired; mint another", 0},
+	auth.ReasonTokenUsed:     {http.StatusUnauthorized, "token_used", "the token has opened all the sessions it was minted for; mint another", 0},
+	auth.ReasonTokenUnusable: {http.StatusForbidden, "key_required", "a token is minted with an API key of the gateway", 0},
+	auth.ReasonTokenLoad:     {http.StatusServiceUnavailable, "too_many_tokens", "too many tokens are in use; connect again", 0},
+	auth.ReasonModel:         {http.StatusForbidden, "model_not_allowed", "this credential may not use this model", 0},
+	auth.ReasonOrigin:        {http.StatusForbidden, "origin_not_allowed", "the token was minted for another origin", 0},
+	auth.ReasonRate:          {http.StatusTooManyRequests, "rate_limit_exceeded", "this API key connects too often; connect again later", 0},
+	auth.ReasonSessions:      {http.StatusTooManyRequests, "too_many_sessions", "this API key has as many sessions open as it may; close one", 0},
+	auth.ReasonMint:          {http.StatusBadRequest, "invalid_request", "", 0},
+}
+
+// refuseDenied renders the answer to a client that auth does not let in.
+func refuseDenied(d *auth.Denied) *refusal {
+	r := denials[d.Reason]
+	r.retryAfter = d.RetryAfter
+	if r.message == "" {
+		r.message = d.Detail
+	}
+	return &r
+}
 
 // upstreamRefusals is the 101 policy: what a class of dial error becomes for the client that waited for that dial.
 var upstreamRefusals = map[dialect.Class]refusal{
@@ -76,6 +106,10 @@ func refuse(err error) *refusal {
 	var r *refusal
 	if errors.As(err, &r) {
 		return r
+	}
+	var denied *auth.Denied
+	if errors.As(err, &denied) {
+		return refuseDenied(denied)
 	}
 	var req *wire.RequestError
 	if errors.As(err, &req) {

@@ -73,7 +73,7 @@ func (l *listeners) inherit(cfg Config) error {
 		switch p.Name {
 		case roleData:
 			l.data = append(l.data, p.Listener)
-			err = checkListen("inherited data socket", p.Listener.Addr().String(), len(cfg.ClientKeys) == 0)
+			err = checkListen("inherited data socket", p.Listener.Addr().String(), cfg.Auth.Open())
 		case roleAdmin:
 			l.admin = p.Listener
 			err = checkListen("inherited admin socket", p.Listener.Addr().String(), true)

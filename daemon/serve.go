@@ -41,7 +41,7 @@ func (d *Daemon) serve(ctx context.Context, conn net.Conn) {
 		d.refuseRequest(conn, err)
 		return
 	}
-	s := &session{daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
+	s := &session{admission: &admission{}, daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
 	if err := d.open(ctx, set, s, conn, req, early); err != nil {
 		d.refuseSession(conn, s, err)
 	}
@@ -57,7 +57,13 @@ func (d *Daemon) contain(conn net.Conn) {
 
 // open admits and connects one request. The pool it waits for may go with a reload: then it is routed anew.
 func (d *Daemon) open(ctx context.Context, set *settings, s *session, conn net.Conn, req *wire.Request, early []byte) error {
-	ask, err := d.admit(set, req)
+	opened := false
+	defer func() {
+		if !opened {
+			s.release(false)
+		}
+	}()
+	ask, err := d.admit(set, s, req)
 	if err != nil {
 		return err
 	}
@@ -77,6 +83,7 @@ func (d *Daemon) open(ctx context.Context, set *settings, s *session, conn net.C
 	}
 	for {
 		err := s.connect(wait, set.routes, ask, adopt)
+		opened = err == nil
 		next := d.current()
 		if !errors.Is(err, pool.ErrClosed) || next == set {
 			return err
@@ -109,7 +116,7 @@ func (d *Daemon) refuseSession(conn net.Conn, s *session, err error) {
 	}
 	r := refuse(err)
 	d.refusals.add(r.code)
-	d.log.Info("session refused", "session", s.id, "client", s.client, "model", s.model, "status", r.status, "code", r.code, "error", err)
+	d.log.Info("session refused", "session", s.id, "client", s.client, "key", s.key, "model", s.model, "status", r.status, "code", r.code, "error", err)
 	h := r.header()
 	h.Set(headerSession, s.id)
 	wire.WriteError(conn, r.status, r.code, r.message, h)

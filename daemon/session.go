@@ -19,6 +19,7 @@ import (
 // session is one client and its upstream, from the 101 to the last byte. After Adopt the poller that has its sockets owns
 // what stands below the line; what stands above does not change, or is atomic.
 type session struct {
+	*admission
 	daemon   *Daemon
 	id       string
 	model    string
@@ -44,7 +45,7 @@ type session struct {
 
 // again is a session of the same request that has no upstream yet.
 func (s *session) again() *session {
-	return &session{daemon: s.daemon, id: s.id, model: s.model, client: s.client, pool: s.pool, route: s.route, accepted: s.accepted}
+	return &session{admission: s.admission, daemon: s.daemon, id: s.id, model: s.model, client: s.client, pool: s.pool, route: s.route, accepted: s.accepted}
 }
 
 // Head implements relay.Handler: one message began.
@@ -77,6 +78,7 @@ func (s *session) End(e relay.End) {
 	if s.lease != nil {
 		s.lease.Release()
 	}
+	s.release(true)
 	s.daemon.finished.Add(1)
 	if !s.leaving.Load() {
 		s.daemon.endedAlone.Add(1)
@@ -90,7 +92,7 @@ func (s *session) finish() {
 	s.daemon.watchers.ended(s)
 	c := s.end.Counters
 	args := []any{
-		"session", s.id, "client", s.client, "model", s.model, "upstream", s.upstream.info.ID, "pool", s.result.String(),
+		"session", s.id, "client", s.client, "key", s.key, "model", s.model, "upstream", s.upstream.info.ID, "pool", s.result.String(),
 		"ready", time.Duration(s.ready.Load()), "duration", time.Since(s.accepted).Round(time.Millisecond),
 		"turns", s.progress.whole.count, "frames_up", c.Frames[relay.Up], "frames_down", c.Frames[relay.Down],
 		"bytes_up", c.Bytes[relay.Up], "bytes_down", c.Bytes[relay.Down],

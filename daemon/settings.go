@@ -1,20 +1,26 @@
 package daemon
 
-import "crypto/sha256"
+import "github.com/rtd-project/rtd/internal/auth"
 
 // settings is what a reload replaces, as one immutable value. A client reads it once, when it is accepted; what it opens
 // goes on under it.
 type settings struct {
-	cfg        Config // with defaults
-	routes     *routes
-	clientKeys [][sha256.Size]byte
+	cfg    Config // with defaults
+	routes *routes
+	auth   *auth.Auth
 }
 
 // newSettings makes cfg, which has its defaults and is valid, ready to serve. It starts nothing.
 func (d *Daemon) newSettings(cfg Config) (*settings, error) {
 	s := &settings{cfg: cfg, routes: newRoutes(cfg.Routes, d.engine, d.redact.String, &d.targets, d.poolLog)}
-	for _, k := range cfg.ClientKeys {
-		s.clientKeys = append(s.clientKeys, sha256.Sum256([]byte(k)))
+	var err error
+	if before := d.current(); before != nil {
+		s.auth, err = before.auth.With(cfg.Auth)
+	} else {
+		s.auth, err = auth.New(cfg.Auth)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return s, s.routes.check()
 }

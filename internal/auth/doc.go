@@ -5,6 +5,5 @@
 // its time, its model, its origin and its number of uses all agree, and that none of its errors holds a credential. What
 // it remembers is bounded by the number of keys, and for tokens by a fixed number of those in use.
 //
-// The caller releases every Grant once, calls Opened on one whose session began, and passes the time, so that one request
-// is judged at one moment.
+// The caller releases every Grant and passes the time, so that one request is judged at one moment.
 package auth

@@ -1,0 +1,234 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Auth judges clients by one configuration. It is immutable but for what it counts, which it shares with the Auth it was
+// made from (With). It is safe for concurrent use.
+type Auth struct {
+	cfg      Config // with defaults
+	accounts map[string]*account
+	anyone   *account // clients without a key of the gateway
+	signer   signer
+	*memory
+}
+
+// memory outlives reloads.
+type memory struct {
+	random []byte // the secret of this process
+	uses   uses
+}
+
+// account is what is counted of one key.
+type account struct {
+	sessions atomic.Int64
+	connects bucket
+}
+
+// New returns the judge of cfg.
+func New(cfg Config) (*Auth, error) {
+	m := &memory{random: make([]byte, MinSecret), uses: uses{limit: maxTokensInUse, used: map[tokenID]use{}}}
+	rand.Read(m.random) // never fails
+	return (&Auth{memory: m, anyone: &account{}}).With(cfg)
+}
+
+// With returns the judge of another configuration that goes on with what a counted: open sessions, connects and used
+// tokens. a itself stays as it is.
+func (a *Auth) With(cfg Config) (*Auth, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	next := &Auth{cfg: cfg, memory: a.memory, anyone: a.anyone, accounts: map[string]*account{}, signer: signer{cfg.Tokens.Secret}}
+	if len(cfg.Tokens.Secret) == 0 {
+		next.signer.secret = a.random
+	}
+	for _, k := range cfg.Keys {
+		if next.accounts[k.Name] = a.accounts[k.Name]; next.accounts[k.Name] == nil {
+			next.accounts[k.Name] = &account{}
+		}
+	}
+	return next, nil
+}
+
+// Open reports whether no key is asked of clients.
+func (a *Auth) Open() bool { return a.cfg.Open() && !a.cfg.PassThrough }
+
+// PassesAll reports whether every client brings the credential that goes upstream, so that the gateway's own is never used.
+func (a *Auth) PassesAll() bool { return a.cfg.Open() && a.cfg.PassThrough }
+
+// Sessions returns how many sessions are open by the name of their key, those that may be open; clients without one are "".
+func (a *Auth) Sessions() map[string]int {
+	all := map[string]int{"": int(a.anyone.sessions.Load())}
+	for name, acc := range a.accounts {
+		all[name] = int(acc.sessions.Load())
+	}
+	maps.DeleteFunc(all, func(_ string, n int) bool { return n == 0 })
+	return all
+}
+
+// Identity is who a client is. Make it with Identify.
+type Identity struct {
+	key         *Key // nil: none of the gateway's
+	token       *claims
+	passThrough bool
+}
+
+// KeyName is the name of the client's key, "" when it has none.
+func (id Identity) KeyName() string {
+	if id.key == nil {
+		return ""
+	}
+	return id.key.Name
+}
+
+// PassThrough reports whether the client's own credential is to go upstream.
+func (id Identity) PassThrough() bool { return id.passThrough }
+
+// Token reports whether the client came with a token and not with a key.
+func (id Identity) Token() bool { return id.token != nil }
+
+// Identify says whose credential this is; "" is none. Errors are *Denied.
+func (a *Auth) Identify(credential string, now time.Time) (Identity, error) {
+	if strings.HasPrefix(credential, TokenPrefix) {
+		return a.identifyToken(credential, now)
+	}
+	if a.Open() {
+		return Identity{}, nil
+	}
+	if credential == "" {
+		return Identity{}, &Denied{Reason: ReasonNoCredential}
+	}
+	k := a.find(DigestOf(credential))
+	switch {
+	case k != nil && k.expired(now):
+		return Identity{}, &Denied{Reason: ReasonKeyExpired, Key: k.Name}
+	case k != nil:
+		return Identity{key: k}, nil
+	case a.cfg.PassThrough:
+		return Identity{passThrough: true}, nil
+	}
+	return Identity{}, &Denied{Reason: ReasonUnknownKey}
+}
+
+// find compares with every key each time, so that how long it takes tells nothing.
+func (a *Auth) find(d Digest) *Key {
+	at := -1
+	for i := range a.cfg.Keys {
+		at = subtle.ConstantTimeSelect(subtle.ConstantTimeCompare(a.cfg.Keys[i].Digest[:], d[:]), i, at)
+	}
+	if at < 0 {
+		return nil
+	}
+	return &a.cfg.Keys[at]
+}
+
+func (k *Key) expired(now time.Time) bool { return !k.ExpiresAt.IsZero() && !now.Before(k.ExpiresAt) }
+
+// allows reports whether the key is for a model; "" is a session that names none.
+func (k *Key) allows(model string) bool {
+	return k == nil || len(k.Models) == 0 || slices.Contains(k.Models, model)
+}
+
+func (a *Auth) identifyToken(token string, now time.Time) (Identity, error) {
+	c, ok := a.signer.read(token)
+	if !ok {
+		return Identity{}, &Denied{Reason: ReasonTokenInvalid}
+	}
+	id := Identity{token: &c}
+	if c.Key != "" || !a.cfg.Open() {
+		i := slices.IndexFunc(a.cfg.Keys, func(k Key) bool { return k.Name == c.Key })
+		if i < 0 || subtle.ConstantTimeCompare(a.signer.mark(a.cfg.Keys[i].Digest), c.Mark) == 0 {
+			return Identity{}, &Denied{Reason: ReasonTokenInvalid, Key: c.Key, Detail: "its key is gone"}
+		}
+		id.key = &a.cfg.Keys[i]
+		if id.key.expired(now) {
+			return Identity{}, &Denied{Reason: ReasonKeyExpired, Key: c.Key}
+		}
+	}
+	if r := c.timely(now, a.cfg.Tokens.MaxTTL+time.Second); r != granted {
+		return Identity{}, &Denied{Reason: r, Key: c.Key}
+	}
+	return id, nil
+}
+
+// Admission is what a client that was identified wants.
+type Admission struct {
+	Model  string // "": a session that names none
+	Origin string // "": none was sent
+}
+
+// Grant is a session that may be opened.
+type Grant struct {
+	account  *account
+	uses     *uses // nil: no token
+	token    tokenID
+	released atomic.Bool
+}
+
+// Admit counts a new session against the limits of its client. The Grant counts until Release. Errors are *Denied.
+func (a *Auth) Admit(id Identity, want Admission, now time.Time) (*Grant, error) {
+	denied := func(r Reason, detail string, after time.Duration) (*Grant, error) {
+		return nil, &Denied{Reason: r, Key: id.KeyName(), Detail: detail, RetryAfter: after}
+	}
+	if !id.key.allows(want.Model) {
+		return denied(ReasonModel, "", 0)
+	}
+	if t := id.token; t != nil {
+		if t.Model != "" && t.Model != want.Model {
+			return denied(ReasonModel, "", 0)
+		}
+		if t.Origin != "" && t.Origin != want.Origin {
+			return denied(ReasonOrigin, "", 0)
+		}
+	}
+	g := &Grant{account: a.account(id)}
+	if id.key != nil {
+		if wait := g.account.connects.take(now, id.key.ConnectsPerSecond, id.key.Burst); wait > 0 {
+			return denied(ReasonRate, "", wait)
+		}
+	}
+	if n := g.account.sessions.Add(1); id.key != nil && id.key.MaxSessions > 0 && n > int64(id.key.MaxSessions) {
+		g.account.sessions.Add(-1)
+		return denied(ReasonSessions, "", sessionsRetryAfter)
+	}
+	if t := id.token; t != nil {
+		if r := a.uses.reserve(now, tokenID(t.ID), t.Uses, t.ends().Add(skew)); r != granted {
+			g.account.sessions.Add(-1)
+			return denied(r, "", retryAfter[r])
+		}
+		g.uses, g.token = &a.uses, tokenID(t.ID)
+	}
+	return g, nil
+}
+
+// What a client is told to wait when nobody knows.
+const sessionsRetryAfter = 5 * time.Second
+
+var retryAfter = map[Reason]time.Duration{ReasonTokenLoad: sessionsRetryAfter}
+
+func (a *Auth) account(id Identity) *account {
+	if id.key == nil {
+		return a.anyone
+	}
+	return a.accounts[id.key.Name]
+}
+
+// Release ends the session, or the attempt at one. opened says that there was one: then a use of its token is spent.
+// Only the first call counts.
+func (g *Grant) Release(opened bool) {
+	if !g.released.CompareAndSwap(false, true) {
+		return
+	}
+	g.account.sessions.Add(-1)
+	if g.uses != nil && !opened {
+		g.uses.giveBack(g.token)
+	}
+}

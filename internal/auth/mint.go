@@ -1,0 +1,115 @@
+package auth
+
+import (
+	"fmt"
+	"slices"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Wish is what is asked of a new token.
+type Wish struct {
+	// Model is the one model the token is for. Required.
+	Model string
+	// Origin is the one Origin it is for. "": any that may connect.
+	Origin string
+	// TTL is how long it opens sessions, in whole seconds; 0: Tokens.DefaultTTL.
+	TTL time.Duration
+	// Uses is how many sessions it opens, at most MaxUses; 0: one.
+	Uses int
+}
+
+// Minted is a new token. Value is a secret.
+type Minted struct {
+	Value     string
+	ExpiresAt time.Time
+}
+
+// Mint makes a token for a client that was identified. It counts as a connect of the client's key. Errors are *Denied.
+func (a *Auth) Mint(id Identity, wish Wish, now time.Time) (Minted, error) {
+	if id.passThrough || id.token != nil {
+		return Minted{}, &Denied{Reason: ReasonTokenUnusable, Key: id.KeyName()}
+	}
+	if id.key != nil {
+		if wait := a.account(id).connects.take(now, id.key.ConnectsPerSecond, id.key.Burst); wait > 0 {
+			return Minted{}, &Denied{Reason: ReasonRate, Key: id.KeyName(), RetryAfter: wait}
+		}
+	}
+	return a.mint(id.key, wish, now)
+}
+
+// MintFor makes a token in the name of a key, for an operator who need not have it. The name may be "" when there is only
+// one key, or none. Errors are *Denied.
+func (a *Auth) MintFor(name string, wish Wish, now time.Time) (Minted, error) {
+	keys := a.cfg.Keys
+	i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == name })
+	switch {
+	case i >= 0:
+		if keys[i].expired(now) {
+			return Minted{}, &Denied{Reason: ReasonKeyExpired, Key: name}
+		}
+		return a.mint(&keys[i], wish, now)
+	case name != "":
+		return Minted{}, mintDenied(name, "there is no such key; there are: %s", a.keyNames())
+	case len(keys) == 1:
+		return a.MintFor(keys[0].Name, wish, now)
+	case len(keys) == 0 && a.cfg.PassThrough:
+		return Minted{}, &Denied{Reason: ReasonTokenUnusable}
+	case len(keys) == 0:
+		return a.mint(nil, wish, now)
+	}
+	return Minted{}, mintDenied("", "name one of the keys: %s", a.keyNames())
+}
+
+func (a *Auth) keyNames() string {
+	var names []string
+	for _, k := range a.cfg.Keys {
+		names = append(names, k.Name)
+	}
+	return fmt.Sprint(names)
+}
+
+func mintDenied(key, format string, args ...any) *Denied {
+	return &Denied{Reason: ReasonMint, Key: key, Detail: fmt.Sprintf(format, args...)}
+}
+
+func (a *Auth) mint(k *Key, wish Wish, now time.Time) (Minted, error) {
+	c := claims{ID: newTokenID(), Model: wish.Model, Origin: wish.Origin, Uses: uint32(max(1, wish.Uses)), Issued: now.Unix()}
+	if k != nil {
+		c.Key, c.Mark = k.Name, a.signer.mark(k.Digest)
+	}
+	if !k.allows(wish.Model) {
+		return Minted{}, &Denied{Reason: ReasonModel, Key: c.Key}
+	}
+	most := a.cfg.Tokens.MaxTTL
+	ttl := wish.TTL
+	if ttl == 0 {
+		ttl = a.cfg.Tokens.DefaultTTL
+	}
+	switch {
+	case !isClaim(wish.Model) || wish.Model == "":
+		return Minted{}, mintDenied(c.Key, "the model's name must be 1 to %d bytes of printable text", maxClaim)
+	case !isClaim(wish.Origin):
+		return Minted{}, mintDenied(c.Key, "the origin must be at most %d bytes of printable text", maxClaim)
+	case wish.Uses < 0 || wish.Uses > MaxUses:
+		return Minted{}, mintDenied(c.Key, "%d uses are not between 1 and %d", wish.Uses, MaxUses)
+	case ttl < time.Second || ttl > most:
+		return Minted{}, mintDenied(c.Key, "a life of %v is not between 1s and %v", ttl, most)
+	}
+	expires := now.Add(ttl).Truncate(time.Second)
+	if k != nil && !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(expires) {
+		expires = k.ExpiresAt.Truncate(time.Second)
+	}
+	c.Ends = expires.Unix()
+	token, err := a.signer.sign(c)
+	if err != nil {
+		return Minted{}, mintDenied(c.Key, "%v", err)
+	}
+	return Minted{token, time.Unix(c.Ends, 0)}, nil
+}
+
+// isClaim keeps a token within maxToken.
+func isClaim(s string) bool {
+	return len(s) <= maxClaim && utf8.ValidString(s) && !slices.ContainsFunc([]rune(s), func(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError })
+}
