@@ -33,16 +33,20 @@ func (l *loop) controlFrame(i uint32, s *session, k int, f wire.Frame, payload [
 // nothing is held up. Of several pings the last is answered (RFC 6455 section 5.5.3), so that a flood of them behind a
 // stalled reader holds no memory.
 func (l *loop) sendWaiting(i uint32, s *session, k int) {
-	g := &s.leg[k]
-	if g.flags&(fPong|fPing) == 0 {
-		return
+	if s.leg[k].spill == 0 && s.leg[1-k].in.AtFrame() {
+		l.sendBetween(i, s, k)
 	}
+}
+
+// sendBetween is sendWaiting between two frames of a stream that flows: then it may be held up like the frames around
+// it, of which there are as many as were read at once.
+func (l *loop) sendBetween(i uint32, s *session, k int) {
+	g := &s.leg[k]
 	if g.flags&(shut|fCloseWant) != 0 {
 		g.flags &^= fPong | fPing
 		l.tidy(g)
-		return
 	}
-	if g.spill != 0 || !s.leg[1-k].in.AtFrame() {
+	if g.flags&(fPong|fPing) == 0 {
 		return
 	}
 	frames := l.frame[:0]

@@ -222,9 +222,8 @@ func (l *loop) end(i uint32, s *session, k int) {
 	}
 }
 
-// wantsInput reports whether leg k is to be read: not while the other side is slow to take what was read, and a client
-// not while what it sends could only make an upstream that has ended reset the connection from which something is still
-// to be read.
+// wantsInput reports whether leg k is to be read: not while the other side is slow to take what was read. The kernel
+// keeps what has arrived, even behind a reset.
 func (l *loop) wantsInput(s *session, k int) bool {
 	g, o := &s.leg[k], &s.leg[1-k]
 	switch {
@@ -232,10 +231,8 @@ func (l *loop) wantsInput(s *session, k int) bool {
 		return false
 	case s.state == parked, g.flags&(fStop|fCloseIn) != 0, o.flags&shut != 0:
 		return true
-	case o.spill != 0:
-		return false
 	}
-	return k == upstream || o.flags&(fHangup|fEOF) != fHangup
+	return o.spill == 0
 }
 
 // closeLeg gives up the socket of leg k.

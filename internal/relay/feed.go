@@ -142,7 +142,7 @@ func (l *loop) frameEnded(i uint32, s *session, k int, b []byte) (passed bool) {
 	if o.flags&fCloseWant != 0 {
 		l.writeClose(i, s, 1-k)
 	} else {
-		l.sendWaiting(i, s, 1-k)
+		l.sendBetween(i, s, 1-k)
 	}
 	return true
 }

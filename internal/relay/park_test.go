@@ -59,23 +59,33 @@ func TestAdoptOnADeadUpstreamLeavesTheClient(t *testing.T) {
 	})
 }
 
-// TestAdoptLooksFirst: what arrived before the adopt is looked at even if no event was served yet. Only the poller can
-// promise that; goroutines are told at their own pace.
+// TestAdoptLooksFirst: what arrived before the adopt is looked at even if its event was not served yet. Only the poller
+// can promise that; goroutines are told at their own pace.
 func TestAdoptLooksFirst(t *testing.T) {
 	b := newBench(t, Config{})
-	for range 200 {
-		conn, up := b.raw()
-		ours, _ := b.raw()
-		w := newRecorder()
-		s := b.park(Upstream{Conn: conn}, w)
-		_ = up.Close()
-		if err := s.Adopt(Client{Conn: ours}, newRecorder()); !errors.Is(err, ErrGone) {
-			t.Fatalf("adopt: %v", err)
-		}
-		if err := w.wantGone(t); !errors.Is(err, io.EOF) {
-			t.Fatalf("gone: %v", err)
-		}
-		_ = ours.Close()
+	conn, up := b.raw()
+	w := newRecorder()
+	s := b.park(Upstream{Conn: conn}, w)
+	busy, gate := make(chan struct{}), make(chan struct{})
+	s.l.post(func() { close(busy); <-gate })
+	<-busy
+	if err := up.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ours, _ := b.raw()
+	adopted := make(chan error)
+	go func() { adopted <- s.Adopt(Client{Conn: ours}, newRecorder()) }()
+	for posted := false; !posted; { // next in the queue, before any event
+		s.l.queue.mu.Lock()
+		posted = len(s.l.queue.items) > 0
+		s.l.queue.mu.Unlock()
+	}
+	close(gate)
+	if err := <-adopted; !errors.Is(err, ErrGone) {
+		t.Errorf("adopt: %v", err)
+	}
+	if err := w.wantGone(t); !errors.Is(err, io.EOF) {
+		t.Errorf("gone: %v", err)
 	}
 }
 

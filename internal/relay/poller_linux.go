@@ -167,22 +167,19 @@ func (p *poller) serve(e unix.EpollEvent) bool {
 	return true
 }
 
-// hangup notes that the peer has ended or the connection broke. What it sent before is still to be read, perhaps much
-// later when the other side is slow: until then no event may report this again.
+// hangup notes that the peer has ended or the connection broke. If the leg is not read now, because the other side is
+// slow, no event may report that again until it is: epoll always reports a broken connection.
 func (p *poller) hangup(i uint32, s *session, k int, events uint32) {
 	p.more = true
 	g := &s.leg[k]
-	if p.wantsInput(s, k) {
-		return // the read will find it
+	if p.wantsInput(s, k) || events&(unix.EPOLLHUP|unix.EPOLLERR) == 0 {
+		return // the read finds it
 	}
-	g.flags |= fHangup
-	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		g.flags |= fReset
-		if g.flags&fEOF != 0 {
-			p.broken(s, k)
-		}
-		p.flush(i, k)
+	g.flags |= fReset
+	if g.flags&fEOF != 0 {
+		p.broken(s, k)
 	}
+	p.flush(i, k)
 	s.dirty = true
 }
 
@@ -267,17 +264,13 @@ func writeFD(fd int, b []byte) (int, error) {
 	return n, nil
 }
 
-// interest tells epoll what is waited for. A leg that is not read still reports a FIN once, and nothing when there is
-// nothing to report but that it is beyond use.
+// interest tells epoll what is waited for.
 func (p *poller) interest(i uint32, k int, read, write bool) {
 	s := p.at(i)
 	g := &s.leg[k]
 	want := registered
-	switch {
-	case read:
+	if read {
 		want |= unix.EPOLLIN | unix.EPOLLRDHUP
-	case g.flags&(fEOF|fHangup) == 0:
-		want |= unix.EPOLLRDHUP
 	}
 	if write {
 		want |= unix.EPOLLOUT

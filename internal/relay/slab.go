@@ -14,8 +14,7 @@ const (
 
 // State of a leg.
 const (
-	fHangup    uint16 = 1 << iota // the kernel saw a FIN or an error that was not read yet
-	fReset                        // the socket is beyond use: nothing more will be reported while it is not read
+	fReset     uint16 = 1 << iota // the socket is beyond use, and what it still holds is not to be read yet
 	fEOF                          // the input is over
 	fDead                         // nothing can be written any more
 	fStop                         // the input is thrown away unread
