@@ -69,6 +69,10 @@ type Config struct {
 	Pollers int
 	// MinWarm is how many sessions must be warm, over all pools, before /readyz says so. Default 0: listening is enough.
 	MinWarm int
+	// Source reads the configuration again, for a reload. nil: it cannot be reloaded.
+	Source func() (Config, error)
+	// Path is the file that the configuration came from, for people. "": none.
+	Path string
 	// Log receives the log, one write per line; secrets are redacted before. Default: os.Stderr.
 	Log io.Writer
 	// LogLevel is the least level that is logged. Default: info.

@@ -28,7 +28,8 @@ type Daemon struct {
 	log        hclog.Logger
 	redact     *redact.Redactor
 	engine     *relay.Engine
-	targets    sync.Map // pool key → URL, for people
+	reloading  sync.Mutex // one reload at a time
+	targets    sync.Map   // pool key → served
 	pools      *pool.Set
 	poolLog    *poolLog
 	sessions   *registry

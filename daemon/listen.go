@@ -89,6 +89,16 @@ func (l *listeners) inherit(cfg Config) error {
 	return nil
 }
 
+// check refuses a configuration that would leave what is bound open to other hosts without a key.
+func (l *listeners) check(cfg Config) error {
+	for _, ln := range l.data {
+		if err := checkListen("listen", ln.Addr().String(), cfg.Auth.Open()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (l *listeners) closeData() {
 	for _, ln := range l.data {
 		ln.Close()

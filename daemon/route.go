@@ -20,20 +20,31 @@ type route struct {
 	models   []string
 	endpoint *endpoint
 	pool     pool.Config
-	targets  *sync.Map // the daemon's
-	log      *poolLog  // the daemon's
+	in       *routes
 }
 
 // routes finds the route of a request. It is built once and read by every accept.
 type routes struct {
 	byModel map[string]*route
-	first   *route // serves what names no model: call_id and intent=transcription
+	first   *route    // serves what names no model: call_id and intent=transcription
+	served  *sync.Map // the daemon's: pool key → served
+	log     *poolLog  // the daemon's
+
+	mu      sync.Mutex // held while a client's request makes a pool
+	retired bool       // others took over: make no more pools
 }
 
-func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string, targets *sync.Map, log *poolLog) *routes {
-	rs := &routes{byModel: map[string]*route{}}
+// served is what a pool was last told to be.
+type served struct {
+	route *route
+	url   string // for people
+	size  int    // as configured; an operator may have changed it
+}
+
+func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string, served *sync.Map, log *poolLog) *routes {
+	rs := &routes{byModel: map[string]*route{}, served: served, log: log}
 	for _, c := range cfg {
-		r := &route{models: c.Models, endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, targets: targets, log: log}
+		r := &route{models: c.Models, endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, in: rs}
 		defaults := r.endpoint.dialect.Defaults()
 		r.pool.MaxIdle = orDefault(c.Pool.MaxIdle, defaults.MaxIdle)
 		r.pool.MaxAge = orDefault(c.Pool.MaxAge, defaults.MaxAge)
@@ -85,36 +96,66 @@ func (r *route) target(model string) (dialect.Target, error) {
 	return t, nil
 }
 
-// targetURL is where the pool of that key dials, "" when there is none. It holds no credential.
-func (d *Daemon) targetURL(key string) string {
-	url, _ := d.targets.Load(key)
-	s, _ := url.(string)
+// served is what the pool of that key is, zero when there is none.
+func (d *Daemon) served(key string) served {
+	v, _ := d.targets.Load(key)
+	s, _ := v.(served)
 	return s
 }
 
+// targetURL is where the pool of that key dials, "" when there is none. It holds no credential.
+func (d *Daemon) targetURL(key string) string { return d.served(key).url }
+
 // warmPools creates the pool of every configured model, so that it fills before the first client comes.
 func (rs *routes) warmPools(set *pool.Set) error {
-	for _, model := range rs.models() {
-		r := rs.byModel[model]
-		target, err := r.target(model)
-		if err != nil {
-			return err
-		}
-		if _, err := r.poolFor(set, target); err != nil {
-			return fmt.Errorf("route of model %q: %w", model, err)
+	all, err := rs.targets()
+	if err != nil {
+		return err
+	}
+	for _, w := range all {
+		if _, err := w.route.poolFor(set, w.Target); err != nil {
+			return fmt.Errorf("route of model %q: %w", w.model, err)
 		}
 	}
 	return nil
 }
 
-// poolFor returns the pool of a target of this route.
+// poolFor returns the pool of a target of this route; pool.ErrClosed once a reload has retired the route and the pool.
 func (r *route) poolFor(set *pool.Set, target dialect.Target) (*pool.Pool, error) {
 	if p := set.Get(target.Key); p != nil {
 		return p, nil
 	}
+	r.in.mu.Lock()
+	defer r.in.mu.Unlock()
+	if r.in.retired {
+		return nil, fmt.Errorf("pool %q: gone with a reload: %w", target.Name, pool.ErrClosed)
+	}
+	return r.createPool(set, target)
+}
+
+// retire makes every later call of poolFor find pools, and make none.
+func (rs *routes) retire() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.retired = true
+}
+
+// createPool makes the pool of a target, unless there is one.
+func (r *route) createPool(set *pool.Set, target dialect.Target) (*pool.Pool, error) {
+	r.serve(target)
+	return set.GetOrCreate(r.poolConfig(target))
+}
+
+// serve enters what the pool of a target is told to be.
+func (r *route) serve(target dialect.Target) {
+	r.in.served.Store(target.Key, served{r, target.URL.Redacted(), r.pool.Size})
+}
+
+// poolConfig is the configuration of the pool of a target.
+func (r *route) poolConfig(target dialect.Target) pool.Config {
 	cfg := r.pool
 	cfg.Key, cfg.Name = target.Key, target.Name
-	cfg.Events = r.log.of(target.Key, target.Name)
+	cfg.Events = r.in.log.of(target.Key, target.Name)
 	cfg.Dial = func(ctx context.Context, life pool.Lifeline) (pool.Conn, error) {
 		w, err := r.endpoint.dial(ctx, target, life)
 		if err != nil {
@@ -122,6 +163,5 @@ func (r *route) poolFor(set *pool.Set, target dialect.Target) (*pool.Pool, error
 		}
 		return w, nil
 	}
-	r.targets.Store(target.Key, target.URL.Redacted())
-	return set.GetOrCreate(cfg)
+	return cfg
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // States for Notify, as in sd_notify(3).
@@ -26,6 +28,16 @@ func Status(text string) string {
 		}
 		return r
 	}, text)
+}
+
+// Reloading is the state between SIGHUP and the next Ready, with the time stamp that
+// Type=notify-reload asks for.
+func Reloading() string {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return "RELOADING=1"
+	}
+	return "RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10)
 }
 
 // Notify sends states to the service manager in one message. Without a manager
