@@ -40,6 +40,7 @@ var floors = map[string][]string{
 	"internal/stats":    {},
 	"internal/relay":    {websocket, sys, "internal/wire"},
 	"internal/sim":      {websocket},
+	"internal/bench":    {websocket, "proto/", "client", "internal/dialect", "internal/sim", "internal/stats", "internal/wire"},
 	"internal/unixsock": {sys, grpc + "credentials"},
 	"pool":              {},
 	"proto/rtd/v1":      {grpc, protobuf},
@@ -50,7 +51,7 @@ var floors = map[string][]string{
 	},
 	"cmd/rtd":           {hclog, "daemon", "internal/dialect", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},
-	"cmd/rtctl/command": {cobra, grpc, protobuf, term, "proto/", "client", "internal/sim", "internal/unixsock"},
+	"cmd/rtctl/command": {cobra, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/sim", "internal/unixsock"},
 	"e2e":               {},
 }
 
