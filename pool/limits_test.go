@@ -107,7 +107,7 @@ func TestMaxDialingBoundsWarmingOnly(t *testing.T) {
 		for range 5 {
 			waiting = append(waiting, taking(t.Context(), p))
 		}
-		if s := p.Stats(); s.Warming != 3 || s.Dialing != 8 || s.Waiting != 5 || s.Blocked != SkipMaxDialing || s.Skipped[SkipMaxDialing] != 17 {
+		if s := p.Stats(); s.MaxDialing != 3 || s.Warming != 3 || s.Dialing != 8 || s.Waiting != 5 || s.Blocked != SkipMaxDialing || s.Skipped[SkipMaxDialing] != 17 {
 			t.Errorf("three warming dials and five of their own: %+v", s)
 		}
 		after(time.Second)

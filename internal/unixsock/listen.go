@@ -100,11 +100,20 @@ func bind(path string, opts Options) (*Listener, error) {
 
 func share(path string, opts Options) error {
 	if opts.GID != 0 {
-		if err := os.Chown(path, -1, opts.GID); err != nil {
+		if err := giveTo(path, opts.GID); err != nil {
 			return fmt.Errorf("give the socket to group %d: %w", opts.GID, unwrapPath(err))
 		}
 	}
 	return os.Chmod(path, opts.Mode.Perm())
+}
+
+// giveTo changes the group of a file that has another: a sandbox may forbid chown(2) to a process that needs none.
+func giveTo(path string, gid int) error {
+	info, err := os.Lstat(path)
+	if err != nil || int(info.Sys().(*syscall.Stat_t).Gid) == gid {
+		return err
+	}
+	return os.Chown(path, -1, gid)
 }
 
 // Close stops listening. It unlinks the path if, and only if, this socket is still
