@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/gobwas/ws v1.5.0
+	github.com/goccy/go-yaml v1.19.2
 	github.com/hashicorp/go-hclog v1.6.3
 	github.com/spf13/cobra v1.10.2
 	golang.org/x/sys v0.50.0

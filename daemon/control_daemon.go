@@ -39,6 +39,7 @@ func (d *Daemon) info() *rtdv1.DaemonInfo {
 		Listeners:      d.listeners.messages(),
 		Sessions:       count(d.sessions.len()),
 		LogLevel:       d.logLevel(),
+		ConfigPath:     d.current().cfg.Path,
 	}
 	m.Ready = m.NotReadyReason == ""
 	m.State, m.Drain = d.drainState()

@@ -798,6 +798,113 @@ func (x *ResumeDaemonResponse) GetInfo() *DaemonInfo {
 	return nil
 }
 
+type ReloadDaemonRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadDaemonRequest) Reset() {
+	*x = ReloadDaemonRequest{}
+	mi := &file_rtd_v1_daemon_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadDaemonRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadDaemonRequest) ProtoMessage() {}
+
+func (x *ReloadDaemonRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_daemon_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadDaemonRequest.ProtoReflect.Descriptor instead.
+func (*ReloadDaemonRequest) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{10}
+}
+
+type ReloadDaemonResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Info  *DaemonInfo            `protobuf:"bytes,1,opt,name=info,proto3" json:"info,omitempty"`
+	// Pools made, for targets that were not served before.
+	PoolsAdded uint32 `protobuf:"varint,2,opt,name=pools_added,json=poolsAdded,proto3" json:"pools_added,omitempty"`
+	// Pools removed, of targets that are not served any more.
+	PoolsRemoved uint32 `protobuf:"varint,3,opt,name=pools_removed,json=poolsRemoved,proto3" json:"pools_removed,omitempty"`
+	// Pools that replace their idle sessions.
+	PoolsRecycled uint32 `protobuf:"varint,4,opt,name=pools_recycled,json=poolsRecycled,proto3" json:"pools_recycled,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReloadDaemonResponse) Reset() {
+	*x = ReloadDaemonResponse{}
+	mi := &file_rtd_v1_daemon_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReloadDaemonResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReloadDaemonResponse) ProtoMessage() {}
+
+func (x *ReloadDaemonResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_daemon_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReloadDaemonResponse.ProtoReflect.Descriptor instead.
+func (*ReloadDaemonResponse) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *ReloadDaemonResponse) GetInfo() *DaemonInfo {
+	if x != nil {
+		return x.Info
+	}
+	return nil
+}
+
+func (x *ReloadDaemonResponse) GetPoolsAdded() uint32 {
+	if x != nil {
+		return x.PoolsAdded
+	}
+	return 0
+}
+
+func (x *ReloadDaemonResponse) GetPoolsRemoved() uint32 {
+	if x != nil {
+		return x.PoolsRemoved
+	}
+	return 0
+}
+
+func (x *ReloadDaemonResponse) GetPoolsRecycled() uint32 {
+	if x != nil {
+		return x.PoolsRecycled
+	}
+	return 0
+}
+
 type GetLogLevelRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -806,7 +913,7 @@ type GetLogLevelRequest struct {
 
 func (x *GetLogLevelRequest) Reset() {
 	*x = GetLogLevelRequest{}
-	mi := &file_rtd_v1_daemon_proto_msgTypes[10]
+	mi := &file_rtd_v1_daemon_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +925,7 @@ func (x *GetLogLevelRequest) String() string {
 func (*GetLogLevelRequest) ProtoMessage() {}
 
 func (x *GetLogLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_daemon_proto_msgTypes[10]
+	mi := &file_rtd_v1_daemon_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +938,7 @@ func (x *GetLogLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelRequest.ProtoReflect.Descriptor instead.
 func (*GetLogLevelRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{10}
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{12}
 }
 
 type GetLogLevelResponse struct {
@@ -843,7 +950,7 @@ type GetLogLevelResponse struct {
 
 func (x *GetLogLevelResponse) Reset() {
 	*x = GetLogLevelResponse{}
-	mi := &file_rtd_v1_daemon_proto_msgTypes[11]
+	mi := &file_rtd_v1_daemon_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -855,7 +962,7 @@ func (x *GetLogLevelResponse) String() string {
 func (*GetLogLevelResponse) ProtoMessage() {}
 
 func (x *GetLogLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_daemon_proto_msgTypes[11]
+	mi := &file_rtd_v1_daemon_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -868,7 +975,7 @@ func (x *GetLogLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetLogLevelResponse.ProtoReflect.Descriptor instead.
 func (*GetLogLevelResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{11}
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetLogLevelResponse) GetLevel() LogLevel {
@@ -887,7 +994,7 @@ type SetLogLevelRequest struct {
 
 func (x *SetLogLevelRequest) Reset() {
 	*x = SetLogLevelRequest{}
-	mi := &file_rtd_v1_daemon_proto_msgTypes[12]
+	mi := &file_rtd_v1_daemon_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1006,7 @@ func (x *SetLogLevelRequest) String() string {
 func (*SetLogLevelRequest) ProtoMessage() {}
 
 func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_daemon_proto_msgTypes[12]
+	mi := &file_rtd_v1_daemon_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1019,7 @@ func (x *SetLogLevelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelRequest.ProtoReflect.Descriptor instead.
 func (*SetLogLevelRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{12}
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetLogLevelRequest) GetLevel() LogLevel {
@@ -932,7 +1039,7 @@ type SetLogLevelResponse struct {
 
 func (x *SetLogLevelResponse) Reset() {
 	*x = SetLogLevelResponse{}
-	mi := &file_rtd_v1_daemon_proto_msgTypes[13]
+	mi := &file_rtd_v1_daemon_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1051,7 @@ func (x *SetLogLevelResponse) String() string {
 func (*SetLogLevelResponse) ProtoMessage() {}
 
 func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_daemon_proto_msgTypes[13]
+	mi := &file_rtd_v1_daemon_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1064,7 @@ func (x *SetLogLevelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetLogLevelResponse.ProtoReflect.Descriptor instead.
 func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{13}
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SetLogLevelResponse) GetPrevious() LogLevel {
@@ -1020,7 +1127,14 @@ const file_rtd_v1_daemon_proto_rawDesc = "" +
 	"\x05drain\x18\x02 \x01(\v2\r.rtd.v1.DrainR\x05drain\"\x15\n" +
 	"\x13ResumeDaemonRequest\">\n" +
 	"\x14ResumeDaemonResponse\x12&\n" +
-	"\x04info\x18\x01 \x01(\v2\x12.rtd.v1.DaemonInfoR\x04info\"\x14\n" +
+	"\x04info\x18\x01 \x01(\v2\x12.rtd.v1.DaemonInfoR\x04info\"\x15\n" +
+	"\x13ReloadDaemonRequest\"\xab\x01\n" +
+	"\x14ReloadDaemonResponse\x12&\n" +
+	"\x04info\x18\x01 \x01(\v2\x12.rtd.v1.DaemonInfoR\x04info\x12\x1f\n" +
+	"\vpools_added\x18\x02 \x01(\rR\n" +
+	"poolsAdded\x12#\n" +
+	"\rpools_removed\x18\x03 \x01(\rR\fpoolsRemoved\x12%\n" +
+	"\x0epools_recycled\x18\x04 \x01(\rR\rpoolsRecycled\"\x14\n" +
 	"\x12GetLogLevelRequest\"=\n" +
 	"\x13GetLogLevelResponse\x12&\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\x05level\"<\n" +
@@ -1042,11 +1156,12 @@ const file_rtd_v1_daemon_proto_rawDesc = "" +
 	"\x0eLOG_LEVEL_INFO\x10\x03\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x04\x12\x13\n" +
 	"\x0fLOG_LEVEL_ERROR\x10\x05\x12\x11\n" +
-	"\rLOG_LEVEL_OFF\x10\x062\xf0\x02\n" +
+	"\rLOG_LEVEL_OFF\x10\x062\xbb\x03\n" +
 	"\rDaemonService\x12:\n" +
 	"\aGetInfo\x12\x16.rtd.v1.GetInfoRequest\x1a\x17.rtd.v1.GetInfoResponse\x12H\n" +
 	"\vDrainDaemon\x12\x1a.rtd.v1.DrainDaemonRequest\x1a\x1b.rtd.v1.DrainDaemonResponse0\x01\x12I\n" +
-	"\fResumeDaemon\x12\x1b.rtd.v1.ResumeDaemonRequest\x1a\x1c.rtd.v1.ResumeDaemonResponse\x12F\n" +
+	"\fResumeDaemon\x12\x1b.rtd.v1.ResumeDaemonRequest\x1a\x1c.rtd.v1.ResumeDaemonResponse\x12I\n" +
+	"\fReloadDaemon\x12\x1b.rtd.v1.ReloadDaemonRequest\x1a\x1c.rtd.v1.ReloadDaemonResponse\x12F\n" +
 	"\vGetLogLevel\x12\x1a.rtd.v1.GetLogLevelRequest\x1a\x1b.rtd.v1.GetLogLevelResponse\x12F\n" +
 	"\vSetLogLevel\x12\x1a.rtd.v1.SetLogLevelRequest\x1a\x1b.rtd.v1.SetLogLevelResponseB/Z-github.com/rtd-project/rtd/proto/rtd/v1;rtdv1b\x06proto3"
 
@@ -1063,7 +1178,7 @@ func file_rtd_v1_daemon_proto_rawDescGZIP() []byte {
 }
 
 var file_rtd_v1_daemon_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_rtd_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_rtd_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_rtd_v1_daemon_proto_goTypes = []any{
 	(DaemonState)(0),              // 0: rtd.v1.DaemonState
 	(LogLevel)(0),                 // 1: rtd.v1.LogLevel
@@ -1077,46 +1192,51 @@ var file_rtd_v1_daemon_proto_goTypes = []any{
 	(*DrainDaemonResponse)(nil),   // 9: rtd.v1.DrainDaemonResponse
 	(*ResumeDaemonRequest)(nil),   // 10: rtd.v1.ResumeDaemonRequest
 	(*ResumeDaemonResponse)(nil),  // 11: rtd.v1.ResumeDaemonResponse
-	(*GetLogLevelRequest)(nil),    // 12: rtd.v1.GetLogLevelRequest
-	(*GetLogLevelResponse)(nil),   // 13: rtd.v1.GetLogLevelResponse
-	(*SetLogLevelRequest)(nil),    // 14: rtd.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),   // 15: rtd.v1.SetLogLevelResponse
-	(*timestamppb.Timestamp)(nil), // 16: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 17: google.protobuf.Duration
+	(*ReloadDaemonRequest)(nil),   // 12: rtd.v1.ReloadDaemonRequest
+	(*ReloadDaemonResponse)(nil),  // 13: rtd.v1.ReloadDaemonResponse
+	(*GetLogLevelRequest)(nil),    // 14: rtd.v1.GetLogLevelRequest
+	(*GetLogLevelResponse)(nil),   // 15: rtd.v1.GetLogLevelResponse
+	(*SetLogLevelRequest)(nil),    // 16: rtd.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),   // 17: rtd.v1.SetLogLevelResponse
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
 }
 var file_rtd_v1_daemon_proto_depIdxs = []int32{
-	16, // 0: rtd.v1.DaemonInfo.started_at:type_name -> google.protobuf.Timestamp
-	17, // 1: rtd.v1.DaemonInfo.uptime:type_name -> google.protobuf.Duration
+	18, // 0: rtd.v1.DaemonInfo.started_at:type_name -> google.protobuf.Timestamp
+	19, // 1: rtd.v1.DaemonInfo.uptime:type_name -> google.protobuf.Duration
 	0,  // 2: rtd.v1.DaemonInfo.state:type_name -> rtd.v1.DaemonState
 	3,  // 3: rtd.v1.DaemonInfo.listeners:type_name -> rtd.v1.Listener
 	4,  // 4: rtd.v1.DaemonInfo.routes:type_name -> rtd.v1.Route
 	5,  // 5: rtd.v1.DaemonInfo.drain:type_name -> rtd.v1.Drain
 	1,  // 6: rtd.v1.DaemonInfo.log_level:type_name -> rtd.v1.LogLevel
-	17, // 7: rtd.v1.Drain.elapsed:type_name -> google.protobuf.Duration
-	17, // 8: rtd.v1.Drain.left:type_name -> google.protobuf.Duration
+	19, // 7: rtd.v1.Drain.elapsed:type_name -> google.protobuf.Duration
+	19, // 8: rtd.v1.Drain.left:type_name -> google.protobuf.Duration
 	2,  // 9: rtd.v1.GetInfoResponse.info:type_name -> rtd.v1.DaemonInfo
-	17, // 10: rtd.v1.DrainDaemonRequest.timeout:type_name -> google.protobuf.Duration
+	19, // 10: rtd.v1.DrainDaemonRequest.timeout:type_name -> google.protobuf.Duration
 	0,  // 11: rtd.v1.DrainDaemonResponse.state:type_name -> rtd.v1.DaemonState
 	5,  // 12: rtd.v1.DrainDaemonResponse.drain:type_name -> rtd.v1.Drain
 	2,  // 13: rtd.v1.ResumeDaemonResponse.info:type_name -> rtd.v1.DaemonInfo
-	1,  // 14: rtd.v1.GetLogLevelResponse.level:type_name -> rtd.v1.LogLevel
-	1,  // 15: rtd.v1.SetLogLevelRequest.level:type_name -> rtd.v1.LogLevel
-	1,  // 16: rtd.v1.SetLogLevelResponse.previous:type_name -> rtd.v1.LogLevel
-	6,  // 17: rtd.v1.DaemonService.GetInfo:input_type -> rtd.v1.GetInfoRequest
-	8,  // 18: rtd.v1.DaemonService.DrainDaemon:input_type -> rtd.v1.DrainDaemonRequest
-	10, // 19: rtd.v1.DaemonService.ResumeDaemon:input_type -> rtd.v1.ResumeDaemonRequest
-	12, // 20: rtd.v1.DaemonService.GetLogLevel:input_type -> rtd.v1.GetLogLevelRequest
-	14, // 21: rtd.v1.DaemonService.SetLogLevel:input_type -> rtd.v1.SetLogLevelRequest
-	7,  // 22: rtd.v1.DaemonService.GetInfo:output_type -> rtd.v1.GetInfoResponse
-	9,  // 23: rtd.v1.DaemonService.DrainDaemon:output_type -> rtd.v1.DrainDaemonResponse
-	11, // 24: rtd.v1.DaemonService.ResumeDaemon:output_type -> rtd.v1.ResumeDaemonResponse
-	13, // 25: rtd.v1.DaemonService.GetLogLevel:output_type -> rtd.v1.GetLogLevelResponse
-	15, // 26: rtd.v1.DaemonService.SetLogLevel:output_type -> rtd.v1.SetLogLevelResponse
-	22, // [22:27] is the sub-list for method output_type
-	17, // [17:22] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	2,  // 14: rtd.v1.ReloadDaemonResponse.info:type_name -> rtd.v1.DaemonInfo
+	1,  // 15: rtd.v1.GetLogLevelResponse.level:type_name -> rtd.v1.LogLevel
+	1,  // 16: rtd.v1.SetLogLevelRequest.level:type_name -> rtd.v1.LogLevel
+	1,  // 17: rtd.v1.SetLogLevelResponse.previous:type_name -> rtd.v1.LogLevel
+	6,  // 18: rtd.v1.DaemonService.GetInfo:input_type -> rtd.v1.GetInfoRequest
+	8,  // 19: rtd.v1.DaemonService.DrainDaemon:input_type -> rtd.v1.DrainDaemonRequest
+	10, // 20: rtd.v1.DaemonService.ResumeDaemon:input_type -> rtd.v1.ResumeDaemonRequest
+	12, // 21: rtd.v1.DaemonService.ReloadDaemon:input_type -> rtd.v1.ReloadDaemonRequest
+	14, // 22: rtd.v1.DaemonService.GetLogLevel:input_type -> rtd.v1.GetLogLevelRequest
+	16, // 23: rtd.v1.DaemonService.SetLogLevel:input_type -> rtd.v1.SetLogLevelRequest
+	7,  // 24: rtd.v1.DaemonService.GetInfo:output_type -> rtd.v1.GetInfoResponse
+	9,  // 25: rtd.v1.DaemonService.DrainDaemon:output_type -> rtd.v1.DrainDaemonResponse
+	11, // 26: rtd.v1.DaemonService.ResumeDaemon:output_type -> rtd.v1.ResumeDaemonResponse
+	13, // 27: rtd.v1.DaemonService.ReloadDaemon:output_type -> rtd.v1.ReloadDaemonResponse
+	15, // 28: rtd.v1.DaemonService.GetLogLevel:output_type -> rtd.v1.GetLogLevelResponse
+	17, // 29: rtd.v1.DaemonService.SetLogLevel:output_type -> rtd.v1.SetLogLevelResponse
+	24, // [24:30] is the sub-list for method output_type
+	18, // [18:24] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_rtd_v1_daemon_proto_init() }
@@ -1130,7 +1250,7 @@ func file_rtd_v1_daemon_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rtd_v1_daemon_proto_rawDesc), len(file_rtd_v1_daemon_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	DaemonService_GetInfo_FullMethodName      = "/rtd.v1.DaemonService/GetInfo"
 	DaemonService_DrainDaemon_FullMethodName  = "/rtd.v1.DaemonService/DrainDaemon"
 	DaemonService_ResumeDaemon_FullMethodName = "/rtd.v1.DaemonService/ResumeDaemon"
+	DaemonService_ReloadDaemon_FullMethodName = "/rtd.v1.DaemonService/ReloadDaemon"
 	DaemonService_GetLogLevel_FullMethodName  = "/rtd.v1.DaemonService/GetLogLevel"
 	DaemonService_SetLogLevel_FullMethodName  = "/rtd.v1.DaemonService/SetLogLevel"
 )
@@ -44,9 +45,13 @@ type DaemonServiceClient interface {
 	// ResumeDaemon ends a drain. Sessions that were forced stay ended. It does nothing
 	// without a drain; FAILED_PRECONDITION when the daemon stops.
 	ResumeDaemon(ctx context.Context, in *ResumeDaemonRequest, opts ...grpc.CallOption) (*ResumeDaemonResponse, error)
+	// ReloadDaemon reads the configuration again and puts all of it in force for new
+	// sessions; open ones go on. FAILED_PRECONDITION, with every fault on a line of its
+	// own, when it cannot be: then nothing has changed.
+	ReloadDaemon(ctx context.Context, in *ReloadDaemonRequest, opts ...grpc.CallOption) (*ReloadDaemonResponse, error)
 	// GetLogLevel returns the level in force.
 	GetLogLevel(ctx context.Context, in *GetLogLevelRequest, opts ...grpc.CallOption) (*GetLogLevelResponse, error)
-	// SetLogLevel sets it until the next start.
+	// SetLogLevel sets it until the next start, or a reload that changes the configured one.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
 }
 
@@ -97,6 +102,16 @@ func (c *daemonServiceClient) ResumeDaemon(ctx context.Context, in *ResumeDaemon
 	return out, nil
 }
 
+func (c *daemonServiceClient) ReloadDaemon(ctx context.Context, in *ReloadDaemonRequest, opts ...grpc.CallOption) (*ReloadDaemonResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReloadDaemonResponse)
+	err := c.cc.Invoke(ctx, DaemonService_ReloadDaemon_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *daemonServiceClient) GetLogLevel(ctx context.Context, in *GetLogLevelRequest, opts ...grpc.CallOption) (*GetLogLevelResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetLogLevelResponse)
@@ -135,9 +150,13 @@ type DaemonServiceServer interface {
 	// ResumeDaemon ends a drain. Sessions that were forced stay ended. It does nothing
 	// without a drain; FAILED_PRECONDITION when the daemon stops.
 	ResumeDaemon(context.Context, *ResumeDaemonRequest) (*ResumeDaemonResponse, error)
+	// ReloadDaemon reads the configuration again and puts all of it in force for new
+	// sessions; open ones go on. FAILED_PRECONDITION, with every fault on a line of its
+	// own, when it cannot be: then nothing has changed.
+	ReloadDaemon(context.Context, *ReloadDaemonRequest) (*ReloadDaemonResponse, error)
 	// GetLogLevel returns the level in force.
 	GetLogLevel(context.Context, *GetLogLevelRequest) (*GetLogLevelResponse, error)
-	// SetLogLevel sets it until the next start.
+	// SetLogLevel sets it until the next start, or a reload that changes the configured one.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
 	mustEmbedUnimplementedDaemonServiceServer()
 }
@@ -157,6 +176,9 @@ func (UnimplementedDaemonServiceServer) DrainDaemon(*DrainDaemonRequest, grpc.Se
 }
 func (UnimplementedDaemonServiceServer) ResumeDaemon(context.Context, *ResumeDaemonRequest) (*ResumeDaemonResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResumeDaemon not implemented")
+}
+func (UnimplementedDaemonServiceServer) ReloadDaemon(context.Context, *ReloadDaemonRequest) (*ReloadDaemonResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReloadDaemon not implemented")
 }
 func (UnimplementedDaemonServiceServer) GetLogLevel(context.Context, *GetLogLevelRequest) (*GetLogLevelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetLogLevel not implemented")
@@ -232,6 +254,24 @@ func _DaemonService_ResumeDaemon_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DaemonService_ReloadDaemon_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReloadDaemonRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DaemonServiceServer).ReloadDaemon(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DaemonService_ReloadDaemon_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DaemonServiceServer).ReloadDaemon(ctx, req.(*ReloadDaemonRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _DaemonService_GetLogLevel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetLogLevelRequest)
 	if err := dec(in); err != nil {
@@ -282,6 +322,10 @@ var DaemonService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ResumeDaemon",
 			Handler:    _DaemonService_ResumeDaemon_Handler,
+		},
+		{
+			MethodName: "ReloadDaemon",
+			Handler:    _DaemonService_ReloadDaemon_Handler,
 		},
 		{
 			MethodName: "GetLogLevel",
