@@ -15,23 +15,20 @@ func roleTo(k int) wire.Role {
 	return wire.FromServer
 }
 
-// controlFrame takes a ping or pong of leg k out of the stream. A ping is answered here, a pong was asked for here.
-func (l *loop) controlFrame(i uint32, s *session, k int, f wire.Frame, payload []byte) {
-	g := &s.leg[k]
+// controlFrame takes a ping or pong of leg g. A ping is answered here, a pong was asked for here.
+func (l *loop) controlFrame(g *leg, f wire.Frame, payload []byte) {
 	if f.Op != ws.OpPing {
 		return
 	}
-	g.pings++
 	w := l.workOf(g)
 	w.pongN = copy(w.pong[:], payload)
 	ws.Cipher(w.pong[:w.pongN], f.Mask, 0)
 	g.flags |= fPong
-	l.sendWaiting(i, s, k)
 }
 
 // sendWaiting writes the pong and the ping that wait to go to leg k, if the stream stands between two frames and
-// nothing is held up. Of several pings the last is answered (RFC 6455 section 5.5.3), so that a flood of them behind a
-// stalled reader holds no memory.
+// nothing is held up. Of several pings the last is answered (RFC 6455 section 5.5.3), so that a flood of them costs one
+// write per chunk, and no memory behind a stalled reader.
 func (l *loop) sendWaiting(i uint32, s *session, k int) {
 	if s.leg[k].spill == 0 && s.leg[1-k].in.AtFrame() {
 		l.sendBetween(i, s, k)
@@ -53,6 +50,7 @@ func (l *loop) sendBetween(i uint32, s *session, k int) {
 	if g.flags&fPong != 0 {
 		w := l.works.at(g.work)
 		frames = wire.AppendFrame(frames, roleTo(k), ws.OpPong, w.pong[:w.pongN])
+		g.pings++
 	}
 	if g.flags&fPing != 0 {
 		frames = wire.AppendFrame(frames, roleTo(k), ws.OpPing, nil)
@@ -83,7 +81,10 @@ func (l *loop) closeFrame(i uint32, s *session, k int, before, frame []byte, f w
 		l.forward(i, s, k, before)
 		l.forward(i, s, k, wire.AppendClose(nil, wire.Role(k), code, reason))
 	} else {
-		l.forward(i, s, k, before[:len(before)+len(frame)]) // they are neighbours
+		n := len(before)
+		before = before[:n+len(frame)] // of the same buffer, in front of frame
+		copy(before[n:], frame)
+		l.forward(i, s, k, before)
 	}
 	l.closed(i, s, k, code, reason)
 }

@@ -155,7 +155,7 @@ func (l *loop) endByGateway(i uint32, s *session, code ws.StatusCode, reason str
 
 // fail ends a session whose handler panicked.
 func (l *loop) fail(i uint32, s *session) {
-	if !l.noteOutcome(s, ByGateway, ws.StatusInternalServerError, "", ErrPanic) {
+	if !l.noteOutcome(s, ByGateway, ws.StatusInternalServerError, "", l.panicked) {
 		return
 	}
 	l.wantClose(i, s, client, closing{code: ws.StatusInternalServerError})

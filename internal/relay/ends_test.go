@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"io"
 	"net"
+	"runtime"
+	"sync"
+	"testing"
 	"time"
 
 	"github.com/rtd-project/rtd/internal/wiretest"
@@ -90,4 +93,42 @@ func (e *ends) expectAll(conn net.Conn, parts ...[]byte) {
 	if got, err := io.ReadAll(conn); err != nil || !bytes.Equal(got, want) {
 		e.Errorf("got % x (%v), want % x", got, err, want)
 	}
+}
+
+// clean waits until nothing of the test's sessions is left.
+func (b *bench) clean(goroutines int) {
+	b.Helper()
+	late := time.Now().Add(5 * time.Second)
+	for {
+		s := b.Stats()
+		if s.Parked+s.Live+s.Lingering+s.Held+s.Descriptors == 0 && runtime.NumGoroutine() <= goroutines+5 {
+			return
+		}
+		if time.Now().After(late) {
+			b.Fatalf("left over: %+v, %d goroutines of %d", s, runtime.NumGoroutine(), goroutines)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+func TestCaseJ3ManyEnds(t *testing.T) {
+	sessions, at := 10_000, 200
+	if raceEnabled || testing.Short() {
+		sessions = 1000
+	}
+	onEach(t, Config{CloseTimeout: 500 * time.Millisecond}, func(b *bench) {
+		echo := newEnds(b)
+		goroutines := runtime.NumGoroutine()
+		var wg sync.WaitGroup
+		gate := make(chan struct{}, at)
+		for n := range sessions {
+			gate <- struct{}{}
+			wg.Go(func() {
+				defer func() { <-gate }()
+				echo.session(n)
+			})
+		}
+		wg.Wait()
+		b.clean(goroutines)
+	})
 }

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"sync"
@@ -56,12 +57,14 @@ type Engine struct {
 	next   atomic.Uint32
 	wg     sync.WaitGroup
 	closed sync.Once
+
+	closeTimeout time.Duration
 }
 
 // New starts an engine. Close ends it.
 func New(config Config) (*Engine, error) {
-	e := &Engine{}
 	config = config.withDefaults()
+	e := &Engine{closeTimeout: config.CloseTimeout}
 	start := time.Now()
 	for range config.Pollers {
 		l := newLoop(config, start)
@@ -82,10 +85,12 @@ func (e *Engine) Close() error {
 		for _, l := range e.loops {
 			l.post(l.shutDown)
 		}
+		late, cancel := context.WithTimeout(context.Background(), e.closeTimeout)
+		defer cancel()
 		for _, l := range e.loops {
 			select {
 			case <-l.empty:
-			case <-time.After(l.config.CloseTimeout):
+			case <-late.Done():
 			}
 			l.post(l.abandonAll)
 		}

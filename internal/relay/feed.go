@@ -38,8 +38,8 @@ func (l *loop) tidy(g *leg) {
 	}
 }
 
-// input takes the n bytes that leg k sent, which stand in buf behind room bytes that input may use. It changes nothing
-// of those n bytes.
+// input takes the n bytes that leg k sent, which stand in buf behind room bytes that input may use. They may be moved
+// together there, but not changed.
 func (l *loop) input(i uint32, k int, buf []byte, n int) {
 	s := l.at(i)
 	g := &s.leg[k]
@@ -57,65 +57,67 @@ func (l *loop) input(i uint32, k int, buf []byte, n int) {
 		}
 	}
 	l.feed(i, s, k, buf[start:room+n])
+	l.sendWaiting(i, s, k)
 	if s.failed {
 		l.fail(i, s)
 	}
 }
 
 // feed passes on the frames in b, which stand where the input of leg k was left. A whole chunk goes out in one write
-// unless a frame of someone else must come in between.
+// unless a frame of someone else must come in between: pings and pongs are cut out by moving what is behind them.
 func (l *loop) feed(i uint32, s *session, k int, b []byte) {
 	g := &s.leg[k]
-	from := wire.Role(k)
-	run, pos := 0, 0 // b[run:pos] is judged and not passed on yet
-	for pos < len(b) {
-		if g.in.Remaining() == 0 {
-			f, ok, err := g.in.Next(b[pos:], from, l.config.MaxMessage)
-			if ok && f.Op.IsControl() && len(b)-pos < f.Header+int(f.Length) {
-				ok = false // a control frame is judged as a whole
+	run, end := 0, 0 // b[run:end] is judged and not passed on yet
+	for pos := 0; pos < len(b); {
+		from := pos
+		if rest := g.in.Remaining(); rest > 0 {
+			pos += int(min(rest, int64(len(b)-pos)))
+			if g.flags&fTap != 0 {
+				l.tapMore(i, s, k, b[from:pos])
 			}
-			if !ok {
-				l.forward(i, s, k, b[run:pos])
+			g.in.Advance(pos - from)
+		} else {
+			f, ok, err := g.in.Next(b[pos:], wire.Role(k), l.config.MaxMessage)
+			control := ok && f.Op.IsControl()
+			if control && len(b)-pos < f.Header+int(f.Length) {
+				ok = false // it is judged as a whole
+			}
+			switch {
+			case !ok:
+				l.forward(i, s, k, b[run:end])
 				if err != nil {
 					l.violated(i, s, k, err)
 				} else {
 					l.keepPart(g, b[pos:])
 				}
 				return
-			}
-			if f.Op.IsControl() {
-				end := pos + f.Header + int(f.Length)
+			case control:
+				pos += f.Header + int(f.Length)
 				if f.Op == ws.OpClose {
-					l.closeFrame(i, s, k, b[run:pos], b[pos:end], f)
+					l.closeFrame(i, s, k, b[run:end], b[from:pos], f)
 					return
 				}
-				l.forward(i, s, k, b[run:pos])
-				l.controlFrame(i, s, k, f, b[pos+f.Header:end])
-				run, pos = end, end
+				l.controlFrame(g, f, b[from+f.Header:pos])
 				continue
 			}
-			pos += f.Header
-			n := int(min(f.Length, int64(len(b)-pos)))
+			payload := pos + f.Header
+			pos = payload + int(min(f.Length, int64(len(b)-payload)))
 			l.count(s, k)
-			l.tapFrame(i, s, k, f, b[pos:pos+n])
-			g.in.Advance(n)
-			pos += n
-		} else {
-			n := int(min(g.in.Remaining(), int64(len(b)-pos)))
-			if g.flags&fTap != 0 {
-				l.tapMore(i, s, k, b[pos:pos+n])
-			}
-			g.in.Advance(n)
-			pos += n
+			l.tapFrame(i, s, k, f, b[payload:pos])
+			g.in.Advance(pos - payload)
 		}
-		if g.in.AtFrame() && l.frameEnded(i, s, k, b[run:pos]) {
-			run = pos
+		if end != from {
+			copy(b[end:], b[from:pos])
+		}
+		end += pos - from
+		if g.in.AtFrame() && l.frameEnded(i, s, k, b[run:end]) {
+			run = end
 			if g.flags&fStop != 0 {
 				return
 			}
 		}
 	}
-	l.forward(i, s, k, b[run:])
+	l.forward(i, s, k, b[run:end])
 }
 
 // frameEnded does what is due between two frames. It reports whether it passed b on, which ends with the frame.

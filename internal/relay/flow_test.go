@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -317,44 +316,6 @@ func TestCaseH5IdleSessionsStay(t *testing.T) {
 		if string(got) != "Hello" {
 			b.Errorf("got %q", got)
 		}
-	})
-}
-
-// clean waits until nothing of the test's sessions is left.
-func (b *bench) clean(goroutines int) {
-	b.Helper()
-	late := time.Now().Add(5 * time.Second)
-	for {
-		s := b.Stats()
-		if s.Parked+s.Live+s.Lingering+s.Held+s.Descriptors == 0 && runtime.NumGoroutine() <= goroutines+5 {
-			return
-		}
-		if time.Now().After(late) {
-			b.Fatalf("left over: %+v, %d goroutines of %d", s, runtime.NumGoroutine(), goroutines)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-}
-
-func TestCaseJ3ManyEnds(t *testing.T) {
-	sessions, at := 10_000, 200
-	if raceEnabled || testing.Short() {
-		sessions = 1000
-	}
-	onEach(t, Config{CloseTimeout: 500 * time.Millisecond}, func(b *bench) {
-		echo := newEnds(b)
-		goroutines := runtime.NumGoroutine()
-		var wg sync.WaitGroup
-		gate := make(chan struct{}, at)
-		for n := range sessions {
-			gate <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-gate }()
-				echo.session(n)
-			})
-		}
-		wg.Wait()
-		b.clean(goroutines)
 	})
 }
 

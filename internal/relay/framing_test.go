@@ -109,6 +109,30 @@ func TestCaseF6ControlFrameInsideAMessage(t *testing.T) {
 	})
 }
 
+func TestControlFramesDoNotSplitAChunk(t *testing.T) {
+	b := newBench(t, Config{})
+	p := b.pair(Upstream{}, Client{})
+	var sent, want []byte
+	for n := range 100 {
+		sent = append(sent, frame(ws.OpPing, strings.Repeat("p", n))...)
+		sent = append(sent, text(strings.Repeat("x", n))...)
+		want = append(want, text(strings.Repeat("x", n))...)
+	}
+	sent = append(sent, wire.AppendClose(nil, wire.FromServer, 1000, "done")...)
+	want = append(want, wire.AppendClose(nil, wire.FromServer, 1000, "done")...)
+	p.up.Send(sent)
+	p.cl.ExpectBytes(want)
+	if f := p.up.ReadFrame(); f.Op != wiretest.Pong || string(f.Payload) != strings.Repeat("p", 99) {
+		t.Errorf("got %#x %q", f.Op, f.Payload)
+	}
+	p.cl.Close()
+	p.up.Close()
+	c := p.wantEnd(t, ByUpstream, 1000).Counters
+	if c.Chunks[Down] > 3 || c.PingsAnswered[Down] > 3 {
+		t.Errorf("written in %d pieces, %d pongs", c.Chunks[Down], c.PingsAnswered[Down])
+	}
+}
+
 func TestCaseF8UnmaskedFrameIsNotPassedOn(t *testing.T) {
 	onEach(t, Config{}, func(b *bench) {
 		p := b.pair(Upstream{}, Client{})

@@ -55,6 +55,8 @@ type loop struct {
 	scratch [2][CaptureMax]byte
 	frame   []byte // control frames are rendered here
 
+	panicked error // the last panic of a handler
+
 	closing  bool // no new sessions
 	quitting bool
 	empty    chan struct{} // closed when closing and no session is left
@@ -189,10 +191,8 @@ func (l *loop) addTotals(sum *Totals) {
 			sum.Lingering++
 		}
 		for k := range s.leg {
-			if s.state != parked || k == upstream {
-				if s.leg[k].flags&fClosed == 0 {
-					sum.Descriptors++
-				}
+			if s.leg[k].flags&fClosed == 0 {
+				sum.Descriptors++
 			}
 			sum.Held += l.held(&s.leg[k])
 		}

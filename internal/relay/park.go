@@ -251,6 +251,9 @@ func (l *loop) adopt(i, gen uint32, c Client, sock *socket, h Handler) error {
 	if !s.leg[upstream].in.AtMessage() { // the handler sees it from its first byte
 		op, payload := decode(prelude[message:])
 		l.tapBegin(i, s, upstream, op, payload, false)
+		if s.failed {
+			l.fail(i, s)
+		}
 	}
 	l.inject(i, client, c.Early)
 	s.dirty = true

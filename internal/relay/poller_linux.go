@@ -1,12 +1,10 @@
 package relay
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
 	"os"
 	"runtime"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,45 +51,6 @@ func newDriver(l *loop) (driver, error) {
 	return p, nil
 }
 
-func (p *poller) openFDs() (err error) {
-	if p.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return os.NewSyscallError("epoll_create1", err)
-	}
-	if p.wakeFD, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
-		return os.NewSyscallError("eventfd", err)
-	}
-	if p.timer, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
-		return os.NewSyscallError("timerfd_create", err)
-	}
-	for _, e := range []unix.EpollEvent{{Events: unix.EPOLLIN, Fd: wakeEvent}, {Events: unix.EPOLLIN, Fd: timerEvent}} {
-		fd := p.wakeFD
-		if e.Fd == timerEvent {
-			fd = p.timer
-		}
-		if err = unix.EpollCtl(p.ep, unix.EPOLL_CTL_ADD, fd, &e); err != nil {
-			return os.NewSyscallError("epoll_ctl", err)
-		}
-	}
-	if err = unix.SetNonblock(p.ep, true); err != nil {
-		return os.NewSyscallError("fcntl", err)
-	}
-	p.epoll = os.NewFile(uintptr(p.ep), "epoll")
-	return nil
-}
-
-func (p *poller) closeFDs() {
-	if p.epoll != nil {
-		_ = p.epoll.Close()
-	} else if p.ep >= 0 {
-		_ = unix.Close(p.ep)
-	}
-	for _, fd := range []int{p.wakeFD, p.timer} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
-}
-
 // run waits in the runtime's poller and works until nothing is left to do.
 func (p *poller) run() {
 	defer p.closeFDs()
@@ -100,7 +59,7 @@ func (p *poller) run() {
 		err = conn.Read(func(uintptr) bool { return p.serveAll() })
 	}
 	if err != nil {
-		panic("relay: the runtime cannot wait for epoll: " + err.Error()) // a kernel without nested epoll
+		panic("relay: wait for epoll: " + err.Error()) // openFDs has seen that the runtime can
 	}
 }
 
@@ -374,25 +333,6 @@ func (p *poller) drain(i uint32, k int) {
 		}
 	}
 	p.settle(i, s)
-}
-
-func (p *poller) arm(d time.Duration) {
-	var t unix.ItimerSpec
-	if d >= 0 {
-		t.Value = unix.NsecToTimespec(max(1, d.Nanoseconds())) // 0 would disarm it
-	}
-	_ = unix.TimerfdSettime(p.timer, 0, &t, nil) // fails only for an invalid time
-}
-
-func (p *poller) wake() {
-	var one [8]byte
-	binary.NativeEndian.PutUint64(one[:], 1)
-	_, _ = unix.Write(p.wakeFD, one[:]) // fails only when it would wake already
-}
-
-func clearFD(fd int) {
-	var b [8]byte
-	_, _ = rawRead(fd, b[:])
 }
 
 // poll takes the events there are.

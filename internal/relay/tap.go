@@ -165,8 +165,8 @@ func (l *loop) showMessage(i uint32, s *session, k int, first, last []byte) {
 
 // guard keeps a handler's panic to its session, which ends when the bytes in hand are passed on.
 func (l *loop) guard(s *session) {
-	if recover() != nil {
-		s.failed = true
+	if r := recover(); r != nil {
+		s.failed, l.panicked = true, fmt.Errorf("%w: %v", ErrPanic, r)
 	}
 }
 
