@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/rtd-project/rtd/internal/auth"
@@ -13,6 +14,9 @@ import (
 type admission struct {
 	key   string // name of its key, "" for none
 	grant *auth.Grant
+
+	limits   *limits // nil: not counted
+	released atomic.Bool
 }
 
 // admit authenticates a request, reads what it asks for and counts s against every limit. On success s holds what
@@ -42,8 +46,14 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 	if ask.CallID == "" && ask.Intent == "" { // beside those, a model only picks the route
 		want.Model = ask.Model
 	}
-	s.grant, err = set.auth.Admit(who, want, now)
-	return ask, err
+	if s.grant, err = set.auth.Admit(who, want, now); err != nil {
+		return ask, err
+	}
+	if err := d.limits.admit(&set.cfg); err != nil {
+		return ask, err
+	}
+	s.limits = d.limits
+	return ask, nil
 }
 
 // origin returns a request's one Origin, "" when it has none, or refuses one that is not listed.
@@ -58,9 +68,15 @@ func (set *settings) origin(req *wire.Request) (string, error) {
 	return values[0], nil
 }
 
-// release gives back what admit counted. opened says that there was a session.
+// release gives back what admit counted, once. opened says that there was a session.
 func (a *admission) release(opened bool) {
+	if !a.released.CompareAndSwap(false, true) {
+		return
+	}
 	if a.grant != nil {
 		a.grant.Release(opened)
+	}
+	if a.limits != nil {
+		a.limits.release()
 	}
 }

@@ -65,6 +65,20 @@ type Config struct {
 	WriteStall time.Duration
 	// MaxMessage caps the payload bytes of one message, either way. Default 32 MiB.
 	MaxMessage int64
+	// MaxHandshakes bounds the clients between accept and 101; more get 503. Default 4096.
+	MaxHandshakes int
+	// MaxSessions bounds the open sessions, those being opened included; more get 503. Default 0: no bound.
+	MaxSessions int
+	// MaxSessionAge ends older sessions with 1001. Default 0: never.
+	MaxSessionAge time.Duration
+	// IdleTimeout ends sessions in which no message began for that long, either way, with 1000. Default 0: never.
+	IdleTimeout time.Duration
+	// MemorySoftLimit is the resident set, in bytes, from which new clients get 503. Default 0: when nine tenths of the
+	// cgroup's memory limit are in use, if it has one.
+	MemorySoftLimit int64
+	// DescriptorReserve is how many of the descriptors the process may have are kept from clients, for what else it must
+	// open; at most an eighth. Default 64.
+	DescriptorReserve int
 	// Pollers is the number of relay pollers. Default: one, from five CPUs on one for every two.
 	Pollers int
 	// MinWarm is how many sessions must be warm, over all pools, before /readyz says so. Default 0: listening is enough.
@@ -116,6 +130,8 @@ func (c Config) withDefaults() Config {
 	c.CloseTimeout = orDefault(c.CloseTimeout, DefaultCloseTimeout)
 	c.WriteStall = orDefault(c.WriteStall, DefaultWriteStall)
 	c.MaxMessage = orDefault(c.MaxMessage, DefaultMaxMessage)
+	c.MaxHandshakes = orDefault(c.MaxHandshakes, DefaultMaxHandshakes)
+	c.DescriptorReserve = orDefault(c.DescriptorReserve, DefaultDescriptorReserve)
 	c.LogLevel = orDefault(c.LogLevel, hclog.Info)
 	if c.Log == nil {
 		c.Log = os.Stderr
@@ -163,8 +179,25 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf("pool of models %s: %w", strings.Join(r.Models, ", "), err))
 		}
 	}
+	errs = append(errs, c.validateLimits())
 	if c.Grace <= c.CloseTimeout {
 		errs = append(errs, fmt.Errorf("grace: %v leaves no room for close_timeout (%v); make it longer", c.Grace, c.CloseTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) validateLimits() error {
+	var errs []error
+	for _, l := range []struct {
+		name  string
+		value int64
+	}{
+		{"max_handshakes", int64(c.MaxHandshakes)}, {"max_sessions", int64(c.MaxSessions)}, {"max_session_age", int64(c.MaxSessionAge)},
+		{"idle_timeout", int64(c.IdleTimeout)}, {"memory_soft_limit", c.MemorySoftLimit}, {"descriptor_reserve", int64(c.DescriptorReserve)},
+	} {
+		if l.value < 0 {
+			errs = append(errs, fmt.Errorf("%s must not be negative", l.name))
+		}
 	}
 	return errors.Join(errs...)
 }

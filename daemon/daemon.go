@@ -28,6 +28,8 @@ type Daemon struct {
 	log        hclog.Logger
 	redact     *redact.Redactor
 	engine     *relay.Engine
+	epoch      time.Time // of the relay's clock
+	limits     *limits
 	reloading  sync.Mutex // one reload at a time
 	targets    sync.Map   // pool key → served
 	pools      *pool.Set
@@ -70,9 +72,11 @@ func New(cfg Config) (*Daemon, error) {
 		ready:    make(chan struct{}),
 		hurry:    make(chan struct{}),
 		stopping: make(chan struct{}),
+		limits:   newLimits(),
 	}
 	d.log = newLogger(cfg.Log, cfg.LogLevel, d.redact)
 	d.poolLog = newPoolLog(d.log)
+	d.epoch = time.Now()
 	var err error
 	d.engine, err = relay.New(relay.Config{
 		Pollers:      cfg.Pollers,
@@ -147,6 +151,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	reports.Go(func() { d.ended.run(noMoreEnds) })
 	reports.Go(func() { d.poolLog.run(noMoreEnds) })
 	services.Go(func() { d.trim(noMoreEnds) })
+	services.Go(func() { d.sweep(noMoreEnds) })
 	services.Go(func() { d.keepManagerInformed(d.stopping) })
 	d.log.Info("ready", d.readyFields()...)
 	d.notify(unixsock.Ready)

@@ -41,12 +41,16 @@ func (r *refusal) header() http.Header {
 const drainRetryAfter = 5 * time.Second
 
 var (
-	errDraining   = &refusal{http.StatusServiceUnavailable, "draining", "the gateway is draining; connect again", drainRetryAfter}
-	errAtCapacity = &refusal{http.StatusServiceUnavailable, "at_capacity", "every upstream connection is in use; connect again", drainRetryAfter}
-	errNotReady   = &refusal{http.StatusGatewayTimeout, "upstream_timeout", "the upstream was not ready in time; connect again", 0}
-	errNoPath     = &refusal{http.StatusNotFound, "unknown_path", "no such path; realtime sessions are at /v1/realtime", 0}
-	errBadOrigin  = &refusal{http.StatusForbidden, "origin_not_allowed", "this origin may not connect; list it in the gateway's allowed origins", 0}
-	errInternal   = &refusal{http.StatusInternalServerError, "internal_error", "the gateway failed; see its log", 0}
+	errDraining      = &refusal{http.StatusServiceUnavailable, "draining", "the gateway is draining; connect again", drainRetryAfter}
+	errAtCapacity    = &refusal{http.StatusServiceUnavailable, "at_capacity", "every upstream connection is in use; connect again", drainRetryAfter}
+	errMaxSessions   = &refusal{http.StatusServiceUnavailable, "at_capacity", "the gateway has as many sessions open as it may; connect again", drainRetryAfter}
+	errHandshakes    = &refusal{http.StatusServiceUnavailable, "too_many_handshakes", "too many clients are connecting; connect again", drainRetryAfter}
+	errNoMemory      = &refusal{http.StatusServiceUnavailable, "out_of_memory", "the gateway is short of memory; connect again", drainRetryAfter}
+	errNoDescriptors = &refusal{http.StatusServiceUnavailable, "out_of_descriptors", "the gateway is short of file descriptors; connect again", drainRetryAfter}
+	errNotReady      = &refusal{http.StatusGatewayTimeout, "upstream_timeout", "the upstream was not ready in time; connect again", 0}
+	errNoPath        = &refusal{http.StatusNotFound, "unknown_path", "no such path; realtime sessions are at /v1/realtime", 0}
+	errBadOrigin     = &refusal{http.StatusForbidden, "origin_not_allowed", "this origin may not connect; list it in the gateway's allowed origins", 0}
+	errInternal      = &refusal{http.StatusInternalServerError, "internal_error", "the gateway failed; see its log", 0}
 )
 
 // denials is what a client that auth does not let in is told.

@@ -152,8 +152,9 @@ func (d *Daemon) acceptFailed(ctx context.Context, err error) {
 	if !errors.Is(err, syscall.EMFILE) && !errors.Is(err, syscall.ENFILE) && !errors.Is(err, syscall.ENOBUFS) && !errors.Is(err, syscall.ENOMEM) {
 		return
 	}
-	if d.refusals.add("accept_shortage") == 1 {
-		d.log.Error("cannot accept: out of descriptors or memory; raise the limit or lower the load (said once)", "error", err)
+	d.refusals.add("accept_shortage")
+	if d.limits.said.due("accept_shortage", time.Now()) {
+		d.log.Error("cannot accept: out of descriptors or memory; raise the limit or lower the load (said once a minute)", "error", err)
 	}
 	select {
 	case <-time.After(acceptPause):

@@ -67,6 +67,13 @@ func (r *registry) list() []*session {
 	return slices.SortedFunc(maps.Values(r.live), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
 }
 
+// all returns the sessions in no order.
+func (r *registry) all() []*session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.live))
+}
+
 // close refuses further sessions until open.
 func (r *registry) close() { r.setClosed(true) }
 

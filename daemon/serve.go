@@ -31,20 +31,37 @@ var results = map[pool.Result]stats.Result{pool.Hit: stats.Hit, pool.Miss: stats
 // realtimePaths are the request paths that open a session: SDKs are given a base with or without /v1.
 var realtimePaths = map[string]bool{"/v1/realtime": true, "/realtime": true}
 
-// serve takes one accepted connection as far as the relay, or answers why not.
+// serve takes one accepted connection as far as the relay, or answers why not. An answer can take a while and does not
+// count as a handshake.
 func (d *Daemon) serve(ctx context.Context, conn net.Conn) {
-	accepted := time.Now()
 	defer d.contain(conn)
-	set := d.current()
+	answer := d.handshake(ctx, conn)
+	if answer == nil {
+		return
+	}
+	defer conn.Close()
+	if d.limits.mayAnswer() {
+		defer d.limits.answered()
+		answer()
+	}
+}
+
+// handshake returns how to answer a client that the relay did not take.
+func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
+	accepted, set := time.Now(), d.current()
+	defer d.limits.leave()
+	if err := d.limits.enter(conn, &set.cfg); err != nil {
+		return func() { d.turnAway(conn, err) }
+	}
 	req, early, err := wire.ReadRequest(conn, set.cfg.HandshakeTimeout)
 	if err != nil {
-		d.refuseRequest(conn, err)
-		return
+		return func() { d.refuseRequest(conn, err) }
 	}
 	s := &session{admission: &admission{}, daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
 	if err := d.open(ctx, set, s, conn, req, early); err != nil {
-		d.refuseSession(conn, s, err)
+		return func() { d.refuseSession(conn, s, err) }
 	}
+	return nil
 }
 
 // contain ends one client whose handshake met a fault of ours; the others go on.
@@ -97,18 +114,15 @@ func (d *Daemon) open(ctx context.Context, set *settings, s *session, conn net.C
 func (d *Daemon) refuseRequest(conn net.Conn, err error) {
 	var bad *wire.RequestError
 	if !errors.As(err, &bad) {
-		conn.Close()
 		return
 	}
 	d.log.Debug("request refused", "client", remote(conn), "status", bad.Status, "error", err)
 	d.refusals.add(bad.Code)
 	wire.WriteError(conn, bad.Status, bad.Code, bad.Message, nil)
-	conn.Close()
 }
 
 // refuseSession answers a request for a session that gets none, and says so in the log once.
 func (d *Daemon) refuseSession(conn net.Conn, s *session, err error) {
-	defer conn.Close()
 	if errors.Is(err, errClientGone) {
 		d.refusals.add("client_gone")
 		d.log.Debug("session abandoned", "session", s.id, "client", s.client, "model", s.model, "error", err)

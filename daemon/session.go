@@ -32,6 +32,7 @@ type session struct {
 	upstream *warm
 	accepted time.Time
 	ready    atomic.Int64 // accepted → 101 written, ns
+	heard    atomic.Int64 // when the last message began, on the relay's clock, ns
 	leaving  atomic.Bool  // told to go away
 	over     atomic.Bool  // both sockets are closed: what the poller owned is nobody's any more and does not change
 	events   struct {     // guarded by watchers.mu
@@ -51,6 +52,7 @@ func (s *session) again() *session {
 // Head implements relay.Handler: one message began.
 func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Duration) (capture bool) {
 	s.progress.lastData = at
+	s.heard.Store(int64(at))
 	if dir == relay.Up {
 		s.progress.client(s.route.endpoint.dialect.ClientEvent(head, tail), at)
 		return false
