@@ -51,6 +51,11 @@ func WriteError(conn net.Conn, status int, code, message string, extra http.Head
 	if err != nil {
 		return err
 	}
+	return WriteJSON(conn, status, body, extra)
+}
+
+// WriteJSON answers a request with any final status and body, and ends the connection as WriteError does.
+func WriteJSON(conn net.Conn, status int, body []byte, extra http.Header) error {
 	head := []byte("HTTP/1.1 " + strconv.Itoa(status) + " " + http.StatusText(status) + "\r\n" +
 		"Content-Type: application/json\r\n" +
 		"Content-Length: " + strconv.Itoa(len(body)) + "\r\n" +

@@ -29,9 +29,12 @@ const (
 	maxElements = 64
 )
 
-// Request is a validated WebSocket upgrade request of a client. Its strings share the memory of the whole head: clone
-// what is to outlive the handshake.
+// Request is a validated WebSocket upgrade request of a client, or the plain request that Plain lets through. Its strings
+// share the memory of the whole head: clone what is to outlive the handshake.
 type Request struct {
+	// Plain is set when this is no upgrade; Body is its whole body, nil for an upgrade.
+	Plain bool
+	Body  []byte
 	// Target is the request target as sent. It may hold a credential.
 	Target string
 	// Path is the target's path, percent-decoded once and with runs of slashes collapsed. Dot segments stay.
@@ -51,7 +54,7 @@ type Request struct {
 
 // RequestError is a request that has an HTTP answer: WriteError(conn, e.Status, e.Code, e.Message, nil).
 type RequestError struct {
-	Status  int    // 400, 405, 408, 426, 431 or 505
+	Status  int    // 400, 405, 408, 411, 413, 426, 431 or 505
 	Code    string // machine-readable, snake case
 	Message string // one line for people; holds nothing the client sent
 }
@@ -69,6 +72,11 @@ func malformed(message string) *RequestError {
 // os.ErrDeadlineExceeded if the client sent nothing at all. conn stays the caller's; its read deadline is cleared on
 // success only.
 func ReadRequest(conn net.Conn, timeout time.Duration) (req *Request, rest []byte, err error) {
+	return ReadRequestOr(conn, timeout, Plain{})
+}
+
+// ReadRequestOr is ReadRequest that also takes the request that plain describes, body included; timeout bounds both.
+func ReadRequestOr(conn net.Conn, timeout time.Duration, plain Plain) (req *Request, rest []byte, err error) {
 	if timeout <= 0 {
 		timeout = HandshakeTimeout
 	}
@@ -80,13 +88,19 @@ func ReadRequest(conn net.Conn, timeout time.Duration) (req *Request, rest []byt
 	if err != nil {
 		return nil, nil, answerTo(err, len(h.buf) > 0)
 	}
-	if req, err = parseRequest(string(head)); err != nil {
+	if req, err = parseRequest(string(head), plain); err != nil {
 		return nil, nil, err
+	}
+	rest = bytes.Clone(h.rest())
+	if req.Plain {
+		if rest, err = req.readBody(conn, rest); err != nil {
+			return nil, nil, answerTo(err, true)
+		}
 	}
 	if err := conn.SetReadDeadline(time.Time{}); err != nil {
 		return nil, nil, err
 	}
-	return req, bytes.Clone(h.rest()), nil
+	return req, rest, nil
 }
 
 // answerTo finds the HTTP answer to a failed read, if there is one.
@@ -98,13 +112,13 @@ func answerTo(err error, begun bool) error {
 	case ok:
 		return malformed("malformed request: " + broken.text)
 	case begun && errors.Is(err, os.ErrDeadlineExceeded):
-		return &RequestError{http.StatusRequestTimeout, "request_timeout", "the request head did not arrive in time"}
+		return &RequestError{http.StatusRequestTimeout, "request_timeout", "the request did not arrive in time"}
 	}
 	return err
 }
 
 // parseRequest validates a whole head.
-func parseRequest(head string) (*Request, error) {
+func parseRequest(head string, plain Plain) (*Request, error) {
 	line, header, err := parseHead(head)
 	if err != nil {
 		return nil, answerTo(err, true)
@@ -113,18 +127,13 @@ func parseRequest(head string) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	switching, err := upgrade(method, version, header)
+	req := &Request{Target: target, Header: header}
+	if plain.matches(method, target, version) {
+		err = req.setPlain(plain.MaxBody)
+	} else {
+		err = req.setUpgrade(method, version)
+	}
 	if err != nil {
-		return nil, err
-	}
-	req := &Request{Target: target, Header: header, switching: switching}
-	if err := req.setTarget(); err != nil {
-		return nil, err
-	}
-	if err := checkFields(header); err != nil {
-		return nil, err
-	}
-	if err := req.setSubprotocols(); err != nil {
 		return nil, err
 	}
 	if req.Host == "" { // RFC 9112 section 3.2.2: an absolute target's authority wins
@@ -133,6 +142,19 @@ func parseRequest(head string) (*Request, error) {
 	delete(header, "Host")
 	removeHopByHop(header)
 	return req, nil
+}
+
+func (r *Request) setUpgrade(method, version string) (err error) {
+	if r.switching, err = upgrade(method, version, r.Header); err != nil {
+		return err
+	}
+	if err := r.setTarget(); err != nil {
+		return err
+	}
+	if err := checkFields(r.Header); err != nil {
+		return err
+	}
+	return r.setSubprotocols()
 }
 
 // parseRequestLine is RFC 9112 section 3, with single spaces.
