@@ -1074,6 +1074,140 @@ func (x *SetLogLevelResponse) GetPrevious() LogLevel {
 	return LogLevel_LOG_LEVEL_UNSPECIFIED
 }
 
+type MintTokenRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Name of the key. Empty: the only one.
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The one model the token is for.
+	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
+	// The one Origin it is for. Empty: any that may connect.
+	Origin string `protobuf:"bytes,3,opt,name=origin,proto3" json:"origin,omitempty"`
+	// How long it opens sessions. Unset: the configured default.
+	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
+	// How many sessions it opens. 0: one.
+	Uses          uint32 `protobuf:"varint,5,opt,name=uses,proto3" json:"uses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MintTokenRequest) Reset() {
+	*x = MintTokenRequest{}
+	mi := &file_rtd_v1_daemon_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MintTokenRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MintTokenRequest) ProtoMessage() {}
+
+func (x *MintTokenRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_daemon_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MintTokenRequest.ProtoReflect.Descriptor instead.
+func (*MintTokenRequest) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *MintTokenRequest) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *MintTokenRequest) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *MintTokenRequest) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *MintTokenRequest) GetTtl() *durationpb.Duration {
+	if x != nil {
+		return x.Ttl
+	}
+	return nil
+}
+
+func (x *MintTokenRequest) GetUses() uint32 {
+	if x != nil {
+		return x.Uses
+	}
+	return 0
+}
+
+type MintTokenResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The token, a secret.
+	Value         string                 `protobuf:"bytes,1,opt,name=value,proto3" json:"value,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MintTokenResponse) Reset() {
+	*x = MintTokenResponse{}
+	mi := &file_rtd_v1_daemon_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MintTokenResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MintTokenResponse) ProtoMessage() {}
+
+func (x *MintTokenResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_daemon_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MintTokenResponse.ProtoReflect.Descriptor instead.
+func (*MintTokenResponse) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *MintTokenResponse) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *MintTokenResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
 var File_rtd_v1_daemon_proto protoreflect.FileDescriptor
 
 const file_rtd_v1_daemon_proto_rawDesc = "" +
@@ -1141,7 +1275,17 @@ const file_rtd_v1_daemon_proto_rawDesc = "" +
 	"\x12SetLogLevelRequest\x12&\n" +
 	"\x05level\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\x05level\"C\n" +
 	"\x13SetLogLevelResponse\x12,\n" +
-	"\bprevious\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\bprevious*\xb0\x01\n" +
+	"\bprevious\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\bprevious\"\x93\x01\n" +
+	"\x10MintTokenRequest\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
+	"\x06origin\x18\x03 \x01(\tR\x06origin\x12+\n" +
+	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x12\n" +
+	"\x04uses\x18\x05 \x01(\rR\x04uses\"d\n" +
+	"\x11MintTokenResponse\x12\x14\n" +
+	"\x05value\x18\x01 \x01(\tR\x05value\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt*\xb0\x01\n" +
 	"\vDaemonState\x12\x1c\n" +
 	"\x18DAEMON_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DAEMON_STATE_STARTING\x10\x01\x12\x18\n" +
@@ -1156,14 +1300,15 @@ const file_rtd_v1_daemon_proto_rawDesc = "" +
 	"\x0eLOG_LEVEL_INFO\x10\x03\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x04\x12\x13\n" +
 	"\x0fLOG_LEVEL_ERROR\x10\x05\x12\x11\n" +
-	"\rLOG_LEVEL_OFF\x10\x062\xbb\x03\n" +
+	"\rLOG_LEVEL_OFF\x10\x062\xfd\x03\n" +
 	"\rDaemonService\x12:\n" +
 	"\aGetInfo\x12\x16.rtd.v1.GetInfoRequest\x1a\x17.rtd.v1.GetInfoResponse\x12H\n" +
 	"\vDrainDaemon\x12\x1a.rtd.v1.DrainDaemonRequest\x1a\x1b.rtd.v1.DrainDaemonResponse0\x01\x12I\n" +
 	"\fResumeDaemon\x12\x1b.rtd.v1.ResumeDaemonRequest\x1a\x1c.rtd.v1.ResumeDaemonResponse\x12I\n" +
 	"\fReloadDaemon\x12\x1b.rtd.v1.ReloadDaemonRequest\x1a\x1c.rtd.v1.ReloadDaemonResponse\x12F\n" +
 	"\vGetLogLevel\x12\x1a.rtd.v1.GetLogLevelRequest\x1a\x1b.rtd.v1.GetLogLevelResponse\x12F\n" +
-	"\vSetLogLevel\x12\x1a.rtd.v1.SetLogLevelRequest\x1a\x1b.rtd.v1.SetLogLevelResponseB/Z-github.com/rtd-project/rtd/proto/rtd/v1;rtdv1b\x06proto3"
+	"\vSetLogLevel\x12\x1a.rtd.v1.SetLogLevelRequest\x1a\x1b.rtd.v1.SetLogLevelResponse\x12@\n" +
+	"\tMintToken\x12\x18.rtd.v1.MintTokenRequest\x1a\x19.rtd.v1.MintTokenResponseB/Z-github.com/rtd-project/rtd/proto/rtd/v1;rtdv1b\x06proto3"
 
 var (
 	file_rtd_v1_daemon_proto_rawDescOnce sync.Once
@@ -1178,7 +1323,7 @@ func file_rtd_v1_daemon_proto_rawDescGZIP() []byte {
 }
 
 var file_rtd_v1_daemon_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_rtd_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_rtd_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_rtd_v1_daemon_proto_goTypes = []any{
 	(DaemonState)(0),              // 0: rtd.v1.DaemonState
 	(LogLevel)(0),                 // 1: rtd.v1.LogLevel
@@ -1198,21 +1343,23 @@ var file_rtd_v1_daemon_proto_goTypes = []any{
 	(*GetLogLevelResponse)(nil),   // 15: rtd.v1.GetLogLevelResponse
 	(*SetLogLevelRequest)(nil),    // 16: rtd.v1.SetLogLevelRequest
 	(*SetLogLevelResponse)(nil),   // 17: rtd.v1.SetLogLevelResponse
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(*MintTokenRequest)(nil),      // 18: rtd.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),     // 19: rtd.v1.MintTokenResponse
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
 }
 var file_rtd_v1_daemon_proto_depIdxs = []int32{
-	18, // 0: rtd.v1.DaemonInfo.started_at:type_name -> google.protobuf.Timestamp
-	19, // 1: rtd.v1.DaemonInfo.uptime:type_name -> google.protobuf.Duration
+	20, // 0: rtd.v1.DaemonInfo.started_at:type_name -> google.protobuf.Timestamp
+	21, // 1: rtd.v1.DaemonInfo.uptime:type_name -> google.protobuf.Duration
 	0,  // 2: rtd.v1.DaemonInfo.state:type_name -> rtd.v1.DaemonState
 	3,  // 3: rtd.v1.DaemonInfo.listeners:type_name -> rtd.v1.Listener
 	4,  // 4: rtd.v1.DaemonInfo.routes:type_name -> rtd.v1.Route
 	5,  // 5: rtd.v1.DaemonInfo.drain:type_name -> rtd.v1.Drain
 	1,  // 6: rtd.v1.DaemonInfo.log_level:type_name -> rtd.v1.LogLevel
-	19, // 7: rtd.v1.Drain.elapsed:type_name -> google.protobuf.Duration
-	19, // 8: rtd.v1.Drain.left:type_name -> google.protobuf.Duration
+	21, // 7: rtd.v1.Drain.elapsed:type_name -> google.protobuf.Duration
+	21, // 8: rtd.v1.Drain.left:type_name -> google.protobuf.Duration
 	2,  // 9: rtd.v1.GetInfoResponse.info:type_name -> rtd.v1.DaemonInfo
-	19, // 10: rtd.v1.DrainDaemonRequest.timeout:type_name -> google.protobuf.Duration
+	21, // 10: rtd.v1.DrainDaemonRequest.timeout:type_name -> google.protobuf.Duration
 	0,  // 11: rtd.v1.DrainDaemonResponse.state:type_name -> rtd.v1.DaemonState
 	5,  // 12: rtd.v1.DrainDaemonResponse.drain:type_name -> rtd.v1.Drain
 	2,  // 13: rtd.v1.ResumeDaemonResponse.info:type_name -> rtd.v1.DaemonInfo
@@ -1220,23 +1367,27 @@ var file_rtd_v1_daemon_proto_depIdxs = []int32{
 	1,  // 15: rtd.v1.GetLogLevelResponse.level:type_name -> rtd.v1.LogLevel
 	1,  // 16: rtd.v1.SetLogLevelRequest.level:type_name -> rtd.v1.LogLevel
 	1,  // 17: rtd.v1.SetLogLevelResponse.previous:type_name -> rtd.v1.LogLevel
-	6,  // 18: rtd.v1.DaemonService.GetInfo:input_type -> rtd.v1.GetInfoRequest
-	8,  // 19: rtd.v1.DaemonService.DrainDaemon:input_type -> rtd.v1.DrainDaemonRequest
-	10, // 20: rtd.v1.DaemonService.ResumeDaemon:input_type -> rtd.v1.ResumeDaemonRequest
-	12, // 21: rtd.v1.DaemonService.ReloadDaemon:input_type -> rtd.v1.ReloadDaemonRequest
-	14, // 22: rtd.v1.DaemonService.GetLogLevel:input_type -> rtd.v1.GetLogLevelRequest
-	16, // 23: rtd.v1.DaemonService.SetLogLevel:input_type -> rtd.v1.SetLogLevelRequest
-	7,  // 24: rtd.v1.DaemonService.GetInfo:output_type -> rtd.v1.GetInfoResponse
-	9,  // 25: rtd.v1.DaemonService.DrainDaemon:output_type -> rtd.v1.DrainDaemonResponse
-	11, // 26: rtd.v1.DaemonService.ResumeDaemon:output_type -> rtd.v1.ResumeDaemonResponse
-	13, // 27: rtd.v1.DaemonService.ReloadDaemon:output_type -> rtd.v1.ReloadDaemonResponse
-	15, // 28: rtd.v1.DaemonService.GetLogLevel:output_type -> rtd.v1.GetLogLevelResponse
-	17, // 29: rtd.v1.DaemonService.SetLogLevel:output_type -> rtd.v1.SetLogLevelResponse
-	24, // [24:30] is the sub-list for method output_type
-	18, // [18:24] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	21, // 18: rtd.v1.MintTokenRequest.ttl:type_name -> google.protobuf.Duration
+	20, // 19: rtd.v1.MintTokenResponse.expires_at:type_name -> google.protobuf.Timestamp
+	6,  // 20: rtd.v1.DaemonService.GetInfo:input_type -> rtd.v1.GetInfoRequest
+	8,  // 21: rtd.v1.DaemonService.DrainDaemon:input_type -> rtd.v1.DrainDaemonRequest
+	10, // 22: rtd.v1.DaemonService.ResumeDaemon:input_type -> rtd.v1.ResumeDaemonRequest
+	12, // 23: rtd.v1.DaemonService.ReloadDaemon:input_type -> rtd.v1.ReloadDaemonRequest
+	14, // 24: rtd.v1.DaemonService.GetLogLevel:input_type -> rtd.v1.GetLogLevelRequest
+	16, // 25: rtd.v1.DaemonService.SetLogLevel:input_type -> rtd.v1.SetLogLevelRequest
+	18, // 26: rtd.v1.DaemonService.MintToken:input_type -> rtd.v1.MintTokenRequest
+	7,  // 27: rtd.v1.DaemonService.GetInfo:output_type -> rtd.v1.GetInfoResponse
+	9,  // 28: rtd.v1.DaemonService.DrainDaemon:output_type -> rtd.v1.DrainDaemonResponse
+	11, // 29: rtd.v1.DaemonService.ResumeDaemon:output_type -> rtd.v1.ResumeDaemonResponse
+	13, // 30: rtd.v1.DaemonService.ReloadDaemon:output_type -> rtd.v1.ReloadDaemonResponse
+	15, // 31: rtd.v1.DaemonService.GetLogLevel:output_type -> rtd.v1.GetLogLevelResponse
+	17, // 32: rtd.v1.DaemonService.SetLogLevel:output_type -> rtd.v1.SetLogLevelResponse
+	19, // 33: rtd.v1.DaemonService.MintToken:output_type -> rtd.v1.MintTokenResponse
+	27, // [27:34] is the sub-list for method output_type
+	20, // [20:27] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_rtd_v1_daemon_proto_init() }
@@ -1250,7 +1401,7 @@ func file_rtd_v1_daemon_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rtd_v1_daemon_proto_rawDesc), len(file_rtd_v1_daemon_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   16,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	DaemonService_ReloadDaemon_FullMethodName = "/rtd.v1.DaemonService/ReloadDaemon"
 	DaemonService_GetLogLevel_FullMethodName  = "/rtd.v1.DaemonService/GetLogLevel"
 	DaemonService_SetLogLevel_FullMethodName  = "/rtd.v1.DaemonService/SetLogLevel"
+	DaemonService_MintToken_FullMethodName    = "/rtd.v1.DaemonService/MintToken"
 )
 
 // DaemonServiceClient is the client API for DaemonService service.
@@ -53,6 +54,9 @@ type DaemonServiceClient interface {
 	GetLogLevel(ctx context.Context, in *GetLogLevelRequest, opts ...grpc.CallOption) (*GetLogLevelResponse, error)
 	// SetLogLevel sets it until the next start, or a reload that changes the configured one.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
+	// MintToken makes a short-lived token in the name of a client key. INVALID_ARGUMENT
+	// when what is asked cannot be granted.
+	MintToken(ctx context.Context, in *MintTokenRequest, opts ...grpc.CallOption) (*MintTokenResponse, error)
 }
 
 type daemonServiceClient struct {
@@ -132,6 +136,16 @@ func (c *daemonServiceClient) SetLogLevel(ctx context.Context, in *SetLogLevelRe
 	return out, nil
 }
 
+func (c *daemonServiceClient) MintToken(ctx context.Context, in *MintTokenRequest, opts ...grpc.CallOption) (*MintTokenResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(MintTokenResponse)
+	err := c.cc.Invoke(ctx, DaemonService_MintToken_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // DaemonServiceServer is the server API for DaemonService service.
 // All implementations must embed UnimplementedDaemonServiceServer
 // for forward compatibility.
@@ -158,6 +172,9 @@ type DaemonServiceServer interface {
 	GetLogLevel(context.Context, *GetLogLevelRequest) (*GetLogLevelResponse, error)
 	// SetLogLevel sets it until the next start, or a reload that changes the configured one.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
+	// MintToken makes a short-lived token in the name of a client key. INVALID_ARGUMENT
+	// when what is asked cannot be granted.
+	MintToken(context.Context, *MintTokenRequest) (*MintTokenResponse, error)
 	mustEmbedUnimplementedDaemonServiceServer()
 }
 
@@ -185,6 +202,9 @@ func (UnimplementedDaemonServiceServer) GetLogLevel(context.Context, *GetLogLeve
 }
 func (UnimplementedDaemonServiceServer) SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method SetLogLevel not implemented")
+}
+func (UnimplementedDaemonServiceServer) MintToken(context.Context, *MintTokenRequest) (*MintTokenResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method MintToken not implemented")
 }
 func (UnimplementedDaemonServiceServer) mustEmbedUnimplementedDaemonServiceServer() {}
 func (UnimplementedDaemonServiceServer) testEmbeddedByValue()                       {}
@@ -308,6 +328,24 @@ func _DaemonService_SetLogLevel_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DaemonService_MintToken_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(MintTokenRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DaemonServiceServer).MintToken(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DaemonService_MintToken_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DaemonServiceServer).MintToken(ctx, req.(*MintTokenRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // DaemonService_ServiceDesc is the grpc.ServiceDesc for DaemonService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -334,6 +372,10 @@ var DaemonService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "SetLogLevel",
 			Handler:    _DaemonService_SetLogLevel_Handler,
+		},
+		{
+			MethodName: "MintToken",
+			Handler:    _DaemonService_MintToken_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -229,7 +229,11 @@ type Session struct {
 	HeldBytes uint64 `protobuf:"varint,18,opt,name=held_bytes,json=heldBytes,proto3" json:"held_bytes,omitempty"`
 	Usage     *Usage `protobuf:"bytes,19,opt,name=usage,proto3" json:"usage,omitempty"`
 	// Set once the session has ended.
-	End           *SessionEnd `protobuf:"bytes,20,opt,name=end,proto3" json:"end,omitempty"`
+	End *SessionEnd `protobuf:"bytes,20,opt,name=end,proto3" json:"end,omitempty"`
+	// Name of the client's key. Empty: it has none of the gateway's.
+	KeyName string `protobuf:"bytes,21,opt,name=key_name,json=keyName,proto3" json:"key_name,omitempty"`
+	// X-Request-Id of the client. Empty: it sent none, or none that can be shown.
+	RequestId     string `protobuf:"bytes,22,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -402,6 +406,20 @@ func (x *Session) GetEnd() *SessionEnd {
 		return x.End
 	}
 	return nil
+}
+
+func (x *Session) GetKeyName() string {
+	if x != nil {
+		return x.KeyName
+	}
+	return ""
+}
+
+func (x *Session) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 // PhaseTime is how long one phase of one session took.
@@ -1242,7 +1260,7 @@ var File_rtd_v1_session_proto protoreflect.FileDescriptor
 
 const file_rtd_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x14rtd/v1/session.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11rtd/v1/pool.proto\x1a\x12rtd/v1/stats.proto\"\xb5\x06\n" +
+	"\x14rtd/v1/session.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11rtd/v1/pool.proto\x1a\x12rtd/v1/stats.proto\"\xef\x06\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.rtd.v1.SessionStateR\x05state\x12\x16\n" +
@@ -1267,7 +1285,10 @@ const file_rtd_v1_session_proto_rawDesc = "" +
 	"\n" +
 	"held_bytes\x18\x12 \x01(\x04R\theldBytes\x12#\n" +
 	"\x05usage\x18\x13 \x01(\v2\r.rtd.v1.UsageR\x05usage\x12$\n" +
-	"\x03end\x18\x14 \x01(\v2\x12.rtd.v1.SessionEndR\x03end\"g\n" +
+	"\x03end\x18\x14 \x01(\v2\x12.rtd.v1.SessionEndR\x03end\x12\x19\n" +
+	"\bkey_name\x18\x15 \x01(\tR\akeyName\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x16 \x01(\tR\trequestId\"g\n" +
 	"\tPhaseTime\x12#\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\r.rtd.v1.PhaseR\x05phase\x125\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xac\x01\n" +
