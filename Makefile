@@ -1,5 +1,5 @@
 # Every target but `protos`, `lint`, `check` and `e2e` needs Go alone. The first three build pinned tools (tools/go.mod)
-# once, into .tools/; `e2e` needs npm.
+# once, into .tools/; `e2e` needs npm, and for one of its clients Python 3.11 with venv.
 GO ?= go
 
 # Keyed by what decides the binaries, so a changed pin or Go release builds anew and nothing else does.
@@ -49,14 +49,20 @@ check-protos: $(BUF)
 	@for file in $$(cd $(REGENERATED) && find * -name '*.pb.go') $$(git ls-files '*.pb.go'); do \
 		cmp "$(REGENERATED)/$$file" "$$file" || { echo "$$file is stale: run make protos"; exit 1; }; done
 
-e2e: e2e/node_modules/.package-lock.json ## Real SDK clients through real processes.
+e2e: e2e/node_modules/.package-lock.json e2e/.venv/.installed ## Real SDK clients through real processes.
 	RTD_E2E=1 $(GO) test -count=1 -v ./e2e/
 
 e2e/node_modules/.package-lock.json: e2e/package-lock.json
 	npm ci --prefix e2e
 
+# A machine without Python or its registry still tests the other clients, and says so.
+e2e/.venv/.installed: e2e/requirements.txt
+	@if python3 -m venv --clear e2e/.venv && e2e/.venv/bin/pip install --disable-pip-version-check -q -r e2e/requirements.txt; \
+	then touch $@; \
+	else rm -rf e2e/.venv; echo "SKIPPED: openai for Python cannot be installed here, so its tests are skipped"; fi
+
 clean:
-	rm -rf bin .tools e2e/node_modules
+	rm -rf bin .tools e2e/node_modules e2e/.venv
 
 $(LINT):
 	$(GO) -C tools build -o $(CURDIR)/$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -1,4 +1,5 @@
-// Package e2e holds real SDK clients against real processes: its tests start rtd and the scripted upstream as an operator
-// would, and let the providers' own packages talk through them. They need npm and are run by `make e2e`; a plain
-// `go test ./...` skips them.
+// Package e2e holds scripted conversations through the real rtd and rtctl with the clients that applications use: both realtime
+// classes of openai for Node, @openai/agents-realtime, and openai for Python. The scripts in clients/ drive an SDK and report
+// what it saw; the tests judge the reports. They need the packages that package-lock.json and requirements.txt pin, so they run
+// under `make e2e` only; elsewhere every test of the package is skipped.
 package e2e

@@ -49,7 +49,7 @@ func runTests(m *testing.M) int {
 func needPrograms(t *testing.T) {
 	t.Helper()
 	if programs == "" {
-		t.Skip("needs the SDK packages from npm: run `make e2e`")
+		t.Skip("needs the SDK packages: run `make e2e`")
 	}
 }
 
@@ -181,7 +181,8 @@ func startDaemon(t *testing.T, args ...string) *daemon {
 	return d
 }
 
-func (d *daemon) baseURL() string { return "http://" + d.listen + "/v1" }
+// base is where clients find d; SDKs want /v1 behind it.
+func (d *daemon) base() string { return "http://" + d.listen }
 
 // rtctl runs a command against d and returns its output. It has to exit 0.
 func (d *daemon) rtctl(t *testing.T, args ...string) []byte {
