@@ -71,6 +71,9 @@ func (s *session) Message(_ relay.Dir, first, last []byte, _ time.Duration) {
 	s.progress.done(s.route.endpoint.dialect.Detail(dialect.EventResponseDone, first, last))
 }
 
+// Passed implements relay.Handler: what was read at once is written.
+func (s *session) Passed(relay.Dir, time.Duration, time.Duration) {}
+
 func (s *session) record(p stats.Phase, d time.Duration) { s.daemon.stats.Record(s.result, p, d) }
 
 // End implements relay.Handler: both sockets are closed. The poller must not wait for a log, so the rest is finish's.

@@ -116,6 +116,9 @@ type Handler interface {
 	// Message is called at the end of a captured message with its first CaptureMax bytes. last has its last CaptureMax
 	// bytes and may overlap first; it is nil when first is the whole message.
 	Message(dir Dir, first, last []byte, at time.Duration)
+	// Passed is called when what was read at once, at readable, was written as a whole, at written: after the Heads of the
+	// messages in it, and late if the receiver was slow. What only waited for the rest of a header is not told.
+	Passed(dir Dir, readable, written time.Duration)
 	// End is called once, after both sockets are closed.
 	End(End)
 }

@@ -25,6 +25,8 @@ type Config struct {
 	// Redact cleans the reason of a Close before it is passed on; nil changes nothing. It returns its argument or a new
 	// slice, and must be safe for concurrent use.
 	Redact func([]byte) []byte
+	// Blind shows handlers nothing but the end and takes no time of what passes: for measuring what looking costs.
+	Blind bool
 	// Goroutines selects the portable engine where epoll is there too.
 	Goroutines bool
 }

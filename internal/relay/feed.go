@@ -167,7 +167,7 @@ func (l *loop) forward(i uint32, s *session, k int, b []byte) {
 	l.totals.Bytes[k] += uint64(len(b))
 	l.out(i, s, 1-k, b)
 	if o.spill == 0 {
-		s.leg[k].added(l.clock() - l.now)
+		l.passed(i, s, k, l.now)
 	}
 }
 
@@ -181,6 +181,18 @@ func (l *loop) keepPart(g *leg, b []byte) {
 
 // clock is the time since start.
 func (l *loop) clock() time.Duration { return time.Since(l.start) }
+
+// passed takes note that what was readable on leg k at since is written.
+func (l *loop) passed(i uint32, s *session, k int, since time.Duration) {
+	if l.config.Blind {
+		return
+	}
+	now := l.clock()
+	s.leg[k].added(now - since)
+	if s.state != parked {
+		l.showPassed(i, s, k, since, now)
+	}
+}
 
 // added notes how long bytes were in our hands.
 func (g *leg) added(d time.Duration) {

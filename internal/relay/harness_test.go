@@ -183,6 +183,7 @@ type recorder struct {
 	mu       sync.Mutex
 	heads    []head
 	messages []message
+	passed   []passed
 	early    []string
 	capture  bool
 	evict    error
@@ -198,6 +199,12 @@ type head struct {
 	op         ws.OpCode
 	head, tail string
 	hasTail    bool
+}
+
+type passed struct {
+	dir               Dir
+	readable, written time.Duration
+	heads             int // shown before
 }
 
 type message struct {
@@ -224,6 +231,13 @@ func (r *recorder) Message(dir Dir, first, last []byte, at time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.messages = append(r.messages, message{dir, string(first), string(last)})
+	r.notify()
+}
+
+func (r *recorder) Passed(dir Dir, readable, written time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.passed = append(r.passed, passed{dir, readable, written, len(r.heads)})
 	r.notify()
 }
 

@@ -71,7 +71,7 @@ func (l *loop) wrote(i uint32, k int, n int) {
 	l.dropSpill(g)
 	s.dirty = true
 	if s.state == live {
-		s.leg[1-k].added(l.clock() - since)
+		l.passed(i, s, 1-k, since)
 	}
 	l.sendWaiting(i, s, k)
 }

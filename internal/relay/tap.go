@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/gobwas/ws"
 	"github.com/rtd-project/rtd/internal/wire"
@@ -49,6 +50,7 @@ func (c *capture) halves() (first, last []byte) {
 // tapFrame shows the handler the data frame f, of whose payload b is in hand.
 func (l *loop) tapFrame(i uint32, s *session, k int, f wire.Frame, b []byte) {
 	switch {
+	case l.config.Blind:
 	case f.Op == ws.OpContinuation:
 		if s.leg[k].flags&fTap != 0 {
 			l.tapMore(i, s, k, b)
@@ -161,6 +163,14 @@ func (l *loop) showMessage(i uint32, s *session, k int, first, last []byte) {
 	}
 	defer l.guard(s)
 	(*l.handler(i)).Message(Dir(k), first, last, l.now)
+}
+
+func (l *loop) showPassed(i uint32, s *session, k int, readable, written time.Duration) {
+	if s.failed {
+		return
+	}
+	defer l.guard(s)
+	(*l.handler(i)).Passed(Dir(k), readable, written)
 }
 
 // guard keeps a handler's panic to its session, which ends when the bytes in hand are passed on.

@@ -79,3 +79,46 @@ func TestTailComesWithAWholeMessage(t *testing.T) {
 		}
 	})
 }
+
+func TestHandlerIsToldWhatWasPassedAndWhen(t *testing.T) {
+	onEach(t, Config{}, func(b *bench) {
+		p := b.pair(Upstream{}, Client{})
+		p.cl.SendText("up")
+		p.up.ExpectText("up")
+		p.up.SendText("down")
+		p.cl.ExpectText("down")
+		var last [2]passed
+		p.await(b, "passing both ways behind a Head", func() bool {
+			for _, got := range p.passed {
+				last[got.dir] = got
+			}
+			return last[Up].heads > 0 && last[Down].heads > 0
+		})
+		for _, got := range last {
+			if got.readable <= 0 || got.written < got.readable || got.written > got.readable+time.Second {
+				b.Errorf("passed %+v, want the times of now", got)
+			}
+		}
+	})
+}
+
+func TestBlindEngineShowsOnlyTheEnd(t *testing.T) {
+	onEach(t, Config{Blind: true}, func(b *bench) {
+		p := b.pair(Upstream{}, Client{})
+		p.set(func() { p.capture = true })
+		for _, size := range []int{2, HeadMax + 1, 3 * CaptureMax} {
+			payload := strings.Repeat("x", size)
+			p.cl.SendText(payload)
+			p.up.ExpectText(payload)
+			p.up.SendText(payload)
+			p.cl.ExpectText(payload)
+		}
+		p.cl.SendClose(1000, "")
+		p.up.ExpectClose(1000)
+		p.up.SendClose(1000, "")
+		end := p.wantEnd(b, ByClient, 1000)
+		if heads, messages := p.seen(); len(heads)+len(messages)+len(p.passed) != 0 || end.Counters.Messages != [2]uint64{3, 3} || end.Counters.Chunks != [2]uint64{} {
+			b.Errorf("saw %d heads, %d messages, %d passings; end %+v", len(heads), len(messages), len(p.passed), end.Counters)
+		}
+	})
+}
