@@ -21,10 +21,11 @@ import (
 
 // Exit statuses of rtctl.
 const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2 // an argument is wrong, or names nothing there is
-	exitForced = 4 // a drain reached its deadline with sessions left
+	exitOK      = 0
+	exitFailed  = 1
+	exitUsage   = 2 // an argument is wrong, or names nothing there is
+	exitInvalid = 3 // a benchmark measured its own generator
+	exitForced  = 4 // a drain reached its deadline with sessions left
 )
 
 // callTimeout bounds a call that the daemon should answer at once.
@@ -47,7 +48,7 @@ func Execute(args []string, stdout, stderr io.Writer) int {
 
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(&app{stdout: stdout, stderr: stderr, format: formatTable})
-	root.SetArgs(args)
+	root.SetArgs(benchArgs(root, args))
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)

@@ -18,7 +18,8 @@ func newRoot(a *app) *cobra.Command {
 The socket is --endpoint, else $RTD_SOCKET, else the first of /run/rtd/rtd.sock,
 $XDG_RUNTIME_DIR/rtd/rtd.sock and /tmp/rtd-UID/rtd.sock that is there.
 
-Exit status: 0 done; 1 failed; 2 a wrong argument; 4 a drain forced sessions to end.`,
+Exit status: 0 done; 1 failed; 2 a wrong argument; 3 an invalid benchmark run; 4 a
+drain forced sessions to end.`,
 		Example: `  rtctl status
   rtctl pool resize 64
   rtctl stats --watch`,
@@ -39,6 +40,7 @@ Exit status: 0 done; 1 failed; 2 a wrong argument; 4 a drain forced sessions to 
 		newDrain(a),
 		newResume(a),
 		newSim(a),
+		newBench(a),
 		newVersion(a),
 		newCompletion(a),
 	)
