@@ -213,8 +213,7 @@ func TestCaseA5SilenceAndLife(t *testing.T) {
 			b.Errorf("end %+v", e)
 		}
 
-		conn, up = b.upstream()
-		timing.Conn = conn
+		timing.Conn, _ = b.upstream()
 		s = b.park(timing, w)
 		if err := w.wantGone(b); !errors.Is(err, ErrPongTimeout) {
 			b.Errorf("gone: %v", err)

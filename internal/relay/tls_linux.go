@@ -17,14 +17,14 @@ type tlsLeg struct {
 	raw  *rawConn
 }
 
-// errAgain makes crypto/tls come back later: it keeps an error for good unless that is a temporary net.Error.
-type errAgain struct{}
+// againError makes crypto/tls come back later: it keeps an error for good unless that is a temporary net.Error.
+type againError struct{}
 
-func (errAgain) Error() string   { return "relay: nothing to read yet" }
-func (errAgain) Timeout() bool   { return true }
-func (errAgain) Temporary() bool { return true }
+func (againError) Error() string   { return "relay: nothing to read yet" }
+func (againError) Timeout() bool   { return true }
+func (againError) Temporary() bool { return true }
 
-// rawConn is the descriptor under a tls.Conn. It never blocks: a read without data is errAgain, and what cannot be
+// rawConn is the descriptor under a tls.Conn. It never blocks: a read without data is againError, and what cannot be
 // written is spilled, since crypto/tls cannot resume a short write.
 type rawConn struct {
 	p     *poller
@@ -36,12 +36,12 @@ type rawConn struct {
 
 func (c *rawConn) Read(b []byte) (int, error) {
 	if c.empty {
-		return 0, errAgain{}
+		return 0, againError{}
 	}
 	n, errno := rawRead(c.fd, b)
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
-		return 0, errAgain{}
+		return 0, againError{}
 	case errno != 0:
 		return 0, os.NewSyscallError("read", errno)
 	case n == 0:
@@ -90,7 +90,7 @@ func (p *poller) readTLS(i uint32, s *session, k int) (empty bool) {
 			p.input(i, k, p.buf, n)
 			total += n
 		}
-		if again := (errAgain{}); errors.As(err, &again) {
+		if again := (againError{}); errors.As(err, &again) {
 			return true
 		}
 		if err != nil {
