@@ -40,8 +40,12 @@ func Reloading() string {
 	return "RELOADING=1\nMONOTONIC_USEC=" + strconv.FormatInt(now.Nano()/1000, 10)
 }
 
+// notifyTimeout bounds the wait for a manager that does not read: its queue is short.
+const notifyTimeout = time.Second
+
 // Notify sends states to the service manager in one message. Without a manager
-// (NOTIFY_SOCKET unset) it does nothing.
+// (NOTIFY_SOCKET unset) it does nothing. It fails after a second rather than wait for
+// a manager that does not read.
 func Notify(states ...string) error {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {
@@ -55,6 +59,9 @@ func Notify(states ...string) error {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	defer conn.Close()
+	if err := conn.SetWriteDeadline(time.Now().Add(notifyTimeout)); err != nil {
+		return fmt.Errorf("notify the service manager: %w", err)
+	}
 	if _, err := conn.Write([]byte(strings.Join(states, "\n"))); err != nil {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}

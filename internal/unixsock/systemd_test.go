@@ -1,6 +1,7 @@
 package unixsock
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -74,6 +75,20 @@ func TestNotifyWithoutManager(t *testing.T) {
 			t.Errorf("NOTIFY_SOCKET=%s: no error", bad)
 		}
 	}
+}
+
+func TestNotifyDoesNotWaitForAManagerThatDoesNotRead(t *testing.T) {
+	startManager(t, filepath.Join(t.TempDir(), "notify"))
+	begun := time.Now()
+	for range 10000 {
+		if err := Notify(Watchdog); err != nil {
+			if took := time.Since(begun); !errors.Is(err, os.ErrDeadlineExceeded) || took > 5*notifyTimeout {
+				t.Fatalf("%v after %v", err, took)
+			}
+			return
+		}
+	}
+	t.Fatal("the queue never filled")
 }
 
 // When READY=1 arrives the socket takes connections.
