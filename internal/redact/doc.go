@@ -5,6 +5,9 @@
 // name sounds like a key, token or secret. It finds them also where the text is percent-encoded (twice, at most) or
 // holds the backslash escapes of JSON and of Go's quoting. Text without secrets is returned as it is.
 //
+// A secret that is the business of one client is hidden for as long as that client is there (Hide): it is found by its
+// digests and not kept.
+//
 // The caller registers every configured secret before text that may hold it is redacted, and redacts before it cuts:
 // half a secret is not recognized. A secret shorter than MinSecret bytes is not replaced, as it would be found
 // everywhere; nor can one be hidden that is itself part of "[redacted]".

@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"net/url"
 	"slices"
 	"strings"
@@ -18,14 +19,17 @@ const MinSecret = 4
 
 // Redactor knows secrets. It is safe for concurrent use. Make it with New.
 type Redactor struct {
-	mu      sync.Mutex               // held by Add
+	mu      sync.Mutex               // held by Add, Hide and Release
 	secrets atomic.Pointer[[]string] // longest first; never modified in place
+	hidden  map[[sha256.Size]byte]*Hidden
+	prints  atomic.Pointer[[][]fingerprint] // of hidden, by length; never modified in place
 }
 
 // New returns a Redactor that knows the secrets and the shapes of credentials.
 func New(secrets ...string) *Redactor {
 	r := &Redactor{}
 	r.secrets.Store(&[]string{})
+	r.prints.Store(&[][]fingerprint{})
 	for _, s := range secrets {
 		r.Add(s)
 	}
@@ -72,10 +76,14 @@ func (r *Redactor) add(secret string) {
 
 // longest returns the length of the longest registered secret.
 func (r *Redactor) longest() int {
+	n := 0
 	if s := *r.secrets.Load(); len(s) > 0 {
-		return len(s[0])
+		n = len(s[0])
 	}
-	return 0
+	for _, group := range *r.prints.Load() {
+		n = max(n, group[0].length)
+	}
+	return n
 }
 
 // String returns s without secrets; it may be longer than s.
@@ -121,7 +129,7 @@ func (r *Redactor) findIn(v view, spans []span) []span {
 	for _, secret := range *r.secrets.Load() {
 		spans = v.findSecret(spans, secret)
 	}
-	return v.findShapes(spans)
+	return v.findShapes(v.findHidden(spans, *r.prints.Load()))
 }
 
 // merge sorts spans and joins those that touch.
