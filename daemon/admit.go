@@ -29,15 +29,15 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 	if err != nil {
 		return dialect.Ask{}, err
 	}
-	ask, askErr := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)
 	now := time.Now()
-	who, err := set.auth.Identify(ask.Credential.Reveal(), now)
+	who, err := set.identify(req, now)
 	if err != nil {
-		return ask, err
+		return dialect.Ask{}, err
 	}
 	s.key = who.KeyName()
-	if askErr != nil {
-		return ask, askErr
+	ask, err := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)
+	if err != nil {
+		return ask, err
 	}
 	if d.sessions.isClosed() {
 		return ask, errDraining
@@ -54,6 +54,11 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 	}
 	s.limits = d.limits
 	return ask, nil
+}
+
+// identify says whose request this is.
+func (set *settings) identify(req *wire.Request, now time.Time) (auth.Identity, error) {
+	return set.auth.Identify(dialect.ClientCredential(req.Query, req.Header, req.Subprotocols).Reveal(), now)
 }
 
 // origin returns a request's one Origin, "" when it has none, or refuses one that is not listed.

@@ -53,9 +53,12 @@ func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
 	if err := d.limits.enter(conn, &set.cfg); err != nil {
 		return func() { d.turnAway(conn, err) }
 	}
-	req, early, err := wire.ReadRequest(conn, set.cfg.HandshakeTimeout)
-	if err != nil {
+	req, early, err := wire.ReadRequestOr(conn, set.cfg.HandshakeTimeout, mintRequest)
+	switch {
+	case err != nil:
 		return func() { d.refuseRequest(conn, err) }
+	case req.Plain:
+		return func() { d.serveMint(set, conn, req) }
 	}
 	s := &session{admission: &admission{}, daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
 	if err := d.open(ctx, set, s, conn, req, early); err != nil {

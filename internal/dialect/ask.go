@@ -80,7 +80,7 @@ func ParseAsk(query url.Values, header http.Header, subprotocols []string) (Ask,
 	a := Ask{
 		ExtraQuery: url.Values{},
 		Header:     openAIHeaders(header, subprotocols),
-		Credential: clientCredential(query, header, subprotocols),
+		Credential: ClientCredential(query, header, subprotocols),
 	}
 	a.Subprotocol = chooseProtocol(subprotocols, a.Credential)
 	for _, name := range sortedKeys(query) {
@@ -146,9 +146,9 @@ func soundsSecret(name string) bool {
 	return strings.Contains(name, "key") || strings.Contains(name, "token") || strings.Contains(name, "secret")
 }
 
-// clientCredential returns the first credential in the order in which the forms are specific to a client: headers, then
-// subprotocol, then query.
-func clientCredential(query url.Values, header http.Header, subprotocols []string) Credential {
+// ClientCredential returns the first credential of a request in the order in which the forms are specific to a client:
+// headers, then subprotocol, then query. It is there also for requests that ParseAsk refuses.
+func ClientCredential(query url.Values, header http.Header, subprotocols []string) Credential {
 	for _, v := range header.Values("Authorization") {
 		scheme, token, _ := strings.Cut(strings.TrimSpace(v), " ")
 		if token = strings.TrimSpace(token); strings.EqualFold(scheme, "Bearer") && token != "" {

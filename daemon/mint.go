@@ -1,0 +1,167 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/rtd-project/rtd/internal/auth"
+	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/wire"
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
+)
+
+// mintRequest is the one plain HTTP request of the data address: a backend mints a token for its browser.
+var mintRequest = wire.Plain{Method: http.MethodPost, Path: "/v1/realtime/client_secrets", MaxBody: 16 << 10}
+
+// mintBody is the provider's, and what rtd adds: origin and max_uses.
+type mintBody struct {
+	ExpiresAfter *struct {
+		Anchor  string `json:"anchor"`
+		Seconds int64  `json:"seconds"`
+	} `json:"expires_after"`
+	Session map[string]json.RawMessage `json:"session"`
+	Origin  string                     `json:"origin"`
+	MaxUses int                        `json:"max_uses"`
+}
+
+// mintAnswer is the provider's, as far as rtd knows the session.
+type mintAnswer struct {
+	Value     string      `json:"value"`
+	ExpiresAt int64       `json:"expires_at"`
+	Session   mintSession `json:"session"`
+}
+
+type mintSession struct {
+	Type   string `json:"type"`
+	Object string `json:"object"`
+	Model  string `json:"model"`
+}
+
+// serveMint answers a request for a token.
+func (d *Daemon) serveMint(set *settings, conn net.Conn, req *wire.Request) {
+	who, answer, err := set.mint(req, time.Now())
+	if err != nil {
+		r := refuse(err)
+		d.refusals.add(r.code)
+		d.log.Info("token refused", "client", remote(conn), "key", who.KeyName(), "status", r.status, "code", r.code, "error", err)
+		wire.WriteError(conn, r.status, r.code, r.message, r.header())
+		return
+	}
+	d.log.Info("token minted", "client", remote(conn), "key", who.KeyName(), "model", answer.Session.Model, "expires", time.Unix(answer.ExpiresAt, 0))
+	body, err := json.Marshal(answer)
+	if err != nil {
+		d.log.Error("token lost", "error", err)
+		return
+	}
+	wire.WriteJSON(conn, http.StatusOK, body, http.Header{"Cache-Control": {"no-store"}})
+}
+
+func (set *settings) mint(req *wire.Request, now time.Time) (who auth.Identity, a mintAnswer, err error) {
+	if _, err = set.origin(req); err != nil {
+		return who, a, err
+	}
+	if who, err = set.identify(req, now); err != nil {
+		return who, a, err
+	}
+	wish, err := set.readWish(req.Body)
+	if err != nil {
+		return who, a, err
+	}
+	minted, err := set.auth.Mint(who, wish, now)
+	if err != nil {
+		return who, a, err
+	}
+	return who, mintAnswer{minted.Value, minted.ExpiresAt.Unix(), mintSession{"realtime", "realtime.session", wish.Model}}, nil
+}
+
+func badMint(format string, args ...any) error {
+	return &refusal{status: http.StatusBadRequest, code: "invalid_request", message: fmt.Sprintf(format, args...)}
+}
+
+// readWish reads a body. What it asks of the session beyond its model cannot be applied and is refused: a backend that
+// believes its instructions are in force must learn that they are not.
+func (set *settings) readWish(body []byte) (wish auth.Wish, err error) {
+	var b mintBody
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&b); err != nil && !(errors.Is(err, io.EOF) && len(bytes.TrimSpace(body)) == 0) {
+		return wish, badMint("the body is not the JSON expected here: %v", err)
+	}
+	if d.More() {
+		return wish, badMint("the body goes on behind its JSON object")
+	}
+	wish = auth.Wish{Origin: b.Origin, Uses: b.MaxUses}
+	if e := b.ExpiresAfter; e != nil {
+		if e.Anchor != "" && e.Anchor != "created_at" {
+			return wish, badMint("expires_after.anchor can only be created_at")
+		}
+		if e.Seconds < 1 || e.Seconds > math.MaxInt32 {
+			return wish, badMint("expires_after.seconds is out of range")
+		}
+		wish.TTL = time.Duration(e.Seconds) * time.Second
+	}
+	for name, raw := range b.Session {
+		var value string
+		switch err := json.Unmarshal(raw, &value); {
+		case name == "type" && err == nil && value == "realtime":
+		case name == "model" && err == nil:
+			wish.Model = value
+		case name == "type" || name == "model":
+			return wish, badMint("session.%s is not one that tokens are made for", name)
+		default:
+			return wish, badMint("session.%.40s is not applied by the gateway; leave it out and send it in a session.update", name)
+		}
+	}
+	return set.checkWish(wish)
+}
+
+// checkWish refuses a token that would open nothing here. A model that is the only one need not be named.
+func (set *settings) checkWish(wish auth.Wish) (auth.Wish, error) {
+	if models := set.routes.models(); wish.Model == "" {
+		if len(models) != 1 {
+			return wish, badMint("session.model is missing; name one of: %s", strings.Join(models, ", "))
+		}
+		wish.Model = models[0]
+	}
+	if _, _, err := set.routes.find(dialect.Ask{Model: wish.Model}); err != nil {
+		return wish, err
+	}
+	if wish.Origin != "" && !slices.Contains(set.cfg.AllowedOrigins, wish.Origin) {
+		return wish, badMint("origin %.80q is not among the gateway's allowed origins", wish.Origin)
+	}
+	return wish, nil
+}
+
+func (s *daemonService) MintToken(_ context.Context, req *rtdv1.MintTokenRequest) (*rtdv1.MintTokenResponse, error) {
+	set := s.d.current()
+	wish := auth.Wish{Model: req.GetModel(), Origin: req.GetOrigin(), Uses: int(req.GetUses())}
+	if req.GetTtl() != nil {
+		if wish.TTL = req.GetTtl().AsDuration(); wish.TTL <= 0 {
+			return nil, status.Errorf(codes.InvalidArgument, "ttl %v is not positive", wish.TTL)
+		}
+	}
+	wish, err := set.checkWish(wish)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, refuse(err).message)
+	}
+	minted, err := set.auth.MintFor(req.GetKey(), wish, time.Now())
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	s.d.log.Info("token minted by an operator", "key", req.GetKey(), "model", wish.Model, "expires", minted.ExpiresAt)
+	return &rtdv1.MintTokenResponse{Value: minted.Value, ExpiresAt: timestamppb.New(minted.ExpiresAt)}, nil
+}
