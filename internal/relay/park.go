@@ -164,7 +164,6 @@ func (l *loop) evict(i uint32, s *session, err error) {
 	if s.state != parked {
 		return
 	}
-	s.leg[upstream].flags |= fStop
 	l.gone(s, err)
 	l.noteOutcome(s, ByGateway, ws.StatusGoingAway, "", err)
 	l.wantClose(i, s, upstream, closing{code: ws.StatusGoingAway})
