@@ -71,6 +71,9 @@ func (c *conn) takeAudio(b *batch, encoded, eventID []byte) {
 	c.audioIn.Add(int64(len(pcm)))
 	c.s.counters.audioBytesIn.Add(int64(len(pcm)))
 	c.hear(b, pcm)
+	if c.s.cfg.Echo {
+		c.echo(b, pcm)
+	}
 }
 
 // hear runs voice activity detection over audio, if the session has it on.

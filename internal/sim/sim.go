@@ -55,6 +55,9 @@ type Config struct {
 	MaxSessions int
 	// BetaNames uses the event names and the session's shape of the retired beta API.
 	BetaNames bool
+	// Echo sends every chunk of audio that begins with a Stamp back as a delta of audio, at once, with its arrival in the
+	// stamp. Default: off.
+	Echo bool
 	// RequireKey is the only credential that is let in; others are refused with 401. Default "": all are let in.
 	RequireKey string
 	// Fail are the failures to act out, tried in order on every upgrade request. Default none.

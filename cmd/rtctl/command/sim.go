@@ -54,6 +54,7 @@ retry-after=VALUE.`,
 	flags.IntVar(&c.MaxSessions, "max-sessions", 0, "sessions at a time, more are refused with 429; 0 any number")
 	flags.StringArrayVar(&f.fail, "fail", nil, "failure to act out; repeatable, the first that applies acts")
 	flags.BoolVar(&c.BetaNames, "beta-names", false, "use the retired beta API's event names")
+	flags.BoolVar(&c.Echo, "echo", false, "send stamped chunks of audio back, for measurements")
 	flags.StringVar(&f.keyEnv, "require-key-env", "", "environment variable with the only credential that is let in")
 	return cmd
 }
