@@ -85,6 +85,59 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.sum += other.sum
 }
 
+// Clone returns a copy.
+func (h *Histogram) Clone() *Histogram {
+	c := &Histogram{}
+	c.Merge(h)
+	return c
+}
+
+// Since returns the samples that h has and before, an earlier copy of it or nil, has not. Its minimum and maximum are
+// within the histogram's error.
+func (h *Histogram) Since(before *Histogram) *Histogram {
+	if before == nil || before.count == 0 {
+		return h.Clone()
+	}
+	d := &Histogram{count: h.count - before.count, sum: h.sum - before.sum}
+	if d.count == 0 {
+		return &Histogram{}
+	}
+	first := true
+	for p, page := range h.page {
+		if page == nil {
+			continue
+		}
+		d.page[p] = new([perPage]uint64)
+		for s, n := range page {
+			if old := before.page[p]; old != nil {
+				n -= old[s]
+			}
+			if d.page[p][s] = n; n == 0 {
+				continue
+			}
+			d.max = min(max(middle(p, s), h.min), h.max)
+			if first {
+				d.min, first = d.max, false
+			}
+		}
+	}
+	return d
+}
+
+// Each calls f for every bucket that has samples, in ascending order, with its middle and its number of samples.
+func (h *Histogram) Each(f func(middle time.Duration, n uint64)) {
+	for p, page := range h.page {
+		if page == nil {
+			continue
+		}
+		for s, n := range page {
+			if n > 0 {
+				f(time.Duration(middle(p, s)), n)
+			}
+		}
+	}
+}
+
 // Reset makes h empty and keeps its pages.
 func (h *Histogram) Reset() {
 	for _, p := range h.page {

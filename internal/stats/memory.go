@@ -11,8 +11,11 @@ import (
 type Memory struct {
 	// RSS is the resident set.
 	RSS uint64
-	// Heap and Stacks are the Go runtime's live heap and goroutine stacks.
+	// Heap and Stacks are the Go runtime's heap in use, garbage not collected yet included, and goroutine stacks.
 	Heap, Stacks uint64
+	// HeapIdle is heap that holds nothing and was not given back to the system; Runtime is what else the Go runtime has
+	// from the system. Memory it has and never touched is not resident: the parts may sum up to more than RSS.
+	HeapIdle, Runtime uint64
 	// Baseline is the RSS before the first session.
 	Baseline uint64
 	// Sessions is how many sessions RSS serves: live and warm.

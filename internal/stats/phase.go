@@ -1,6 +1,6 @@
 package stats
 
-// Phase is one timed stretch of a session.
+// Phase is one timed stretch of a session, in most cases; the last ones repeat with every chunk.
 type Phase uint8
 
 // The phases, in the order a session goes through them.
@@ -20,6 +20,10 @@ const (
 	PhaseUpstreamReady
 	// PhaseReady is what the client waited: from accept to its 101, with session.created in hand.
 	PhaseReady
+	// PhaseFirstFrame runs from the client's 101 to its first message.
+	PhaseFirstFrame
+	// PhaseCreated runs from the end of the user's turn to the upstream's word that it answers.
+	PhaseCreated
 	// PhaseFirstText runs from the end of the user's turn to the first text or transcript of the answer.
 	PhaseFirstText
 	// PhaseFirstAudio runs from the end of the user's turn to the first audio of the answer.
@@ -27,12 +31,26 @@ const (
 	// PhaseTurn runs from the end of the user's turn to the end of the answer.
 	PhaseTurn
 
+	// PhaseAddedUp and PhaseAddedDown are what the gateway itself adds: from readable to written, of what was read at once,
+	// towards the upstream and towards the client.
+	PhaseAddedUp
+	PhaseAddedDown
+	// PhaseJitterInUp and PhaseJitterInDown are how far the gap between two chunks of audio, as they came, is from the
+	// session's own median gap; see Cadence.
+	PhaseJitterInUp
+	PhaseJitterInDown
+	// PhaseJitterOutUp and PhaseJitterOutDown are the same as they were written. What exceeds the way in is the gateway's.
+	PhaseJitterOutUp
+	PhaseJitterOutDown
+
 	// NumPhases is how many phases there are.
-	NumPhases = int(PhaseTurn) + 1
+	NumPhases = int(PhaseJitterOutDown) + 1
 )
 
 var phaseNames = [NumPhases]string{
-	"accept", "pool_wait", "dns", "tcp", "tls", "upgrade", "dial", "upstream_ready", "ready", "first_text", "first_audio", "turn",
+	"accept", "pool_wait", "dns", "tcp", "tls", "upgrade", "dial", "upstream_ready", "ready",
+	"first_frame", "created", "first_text", "first_audio", "turn",
+	"added_up", "added_down", "jitter_in_up", "jitter_in_down", "jitter_out_up", "jitter_out_down",
 }
 
 // String returns the phase's stable name, as used in tables, JSON and metrics.
