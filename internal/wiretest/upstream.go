@@ -293,8 +293,11 @@ func Echo(c *UpstreamConn) {
 	c.Echo()
 }
 
-// Ready accepts, sends SessionCreated and then echoes.
+// Ready accepts, sends SessionCreated and then echoes. A dial that was given up before its request is no failure.
 func Ready(c *UpstreamConn) {
+	if _, err := c.br.Peek(1); err != nil {
+		return
+	}
 	req := c.ReadRequest()
 	c.SendString(Switching(req) + string(c.Frame(true, Text, []byte(SessionCreated))))
 	c.Echo()
