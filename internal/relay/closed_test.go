@@ -1,8 +1,11 @@
 package relay
 
 import (
+	"bytes"
 	"errors"
 	"testing"
+
+	"github.com/rtd-project/rtd/internal/wiretest"
 )
 
 // TestWatcherHearsWhenTheSocketIsClosed: a pool counts a session until then, and not before its peer could see the end.
@@ -52,5 +55,30 @@ func TestWatcherHearsWhenTheSocketIsClosed(t *testing.T) {
 		up.Close()
 		<-h.ended
 		open(w)
+	})
+}
+
+// TestAPreludeOutlivesItsMemory: a client that takes little at first makes the engine hold the rest, for which it uses
+// again what held the prelude; the handler must still see the message that had begun as it came.
+func TestAPreludeOutlivesItsMemory(t *testing.T) {
+	onEach(t, Config{}, func(b *bench) {
+		// What stands behind the header looks like the header of a frame that is as long as can be.
+		payload := bytes.Repeat([]byte{0x82, 0x7f, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, 6000)
+		whole := wiretest.Frame{Fin: true, Op: wiretest.Binary, Payload: payload}.Append(nil)
+		conn, up := b.upstream()
+		s := b.park(Upstream{Conn: conn, Pending: bytes.Clone(whole[:59_000])}, newRecorder())
+		ours, cl := b.client()
+		small(b, ours, cl.Conn)
+		h := newRecorder()
+		if err := s.Adopt(Client{Conn: ours, Response: []byte(response)}, h); err != nil {
+			b.Fatal(err)
+		}
+		h.await(b, "message", func() bool { return len(h.heads) == 1 })
+		if got := h.heads[0].head; got != string(payload[:HeadMax]) {
+			b.Fatalf("the handler saw % x", got[:32])
+		}
+		up.Send(whole[59_000:])
+		cl.ExpectBytes([]byte(response))
+		cl.ExpectBytes(whole)
 	})
 }

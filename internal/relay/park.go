@@ -235,7 +235,10 @@ func (l *loop) adopt(i, gen uint32, c Client, sock *socket, h Handler) error {
 	if !l.valid(i, gen) || s.state != parked {
 		return ErrGone
 	}
+	// The prelude's memory is a spill's from unpark on: what is needed of it is copied before.
 	prelude, message := l.spills.at(s.leg[client].spill).b, l.waitings.at(s.waiting).message
+	first := append(bytes.Clone(c.Response), prelude...)
+	op, begun := decode(prelude[message:])
 	l.unpark(s)
 	l.dismiss(s)
 	s.state = live
@@ -246,10 +249,9 @@ func (l *loop) adopt(i, gen uint32, c Client, sock *socket, h Handler) error {
 		c.PingInterval = defaultPing
 	}
 	l.plug(i, s, client, sock, c.PingInterval, c.PongTimeout)
-	l.out(i, s, client, append(bytes.Clone(c.Response), prelude...))
+	l.out(i, s, client, first)
 	if !s.leg[upstream].in.AtMessage() { // the handler sees it from its first byte
-		op, payload := decode(prelude[message:])
-		l.tapBegin(i, s, upstream, op, payload, false)
+		l.tapBegin(i, s, upstream, op, begun, false)
 		if s.failed {
 			l.fail(i, s)
 		}
