@@ -43,8 +43,8 @@ type conn struct {
 	expiresAt int64    // unix seconds, 0 = never
 	session   *session // nil: the default
 	hearing   hearing
-	echoes    uint32   // stamped chunks sent back
-	trap      *Rule // acts on one of the client's events, nil: none or sprung
+	echoes    uint32 // stamped chunks sent back
+	trap      *Rule  // acts on one of the client's events, nil: none or sprung
 
 	talk         sync.Mutex
 	conversation conversation
