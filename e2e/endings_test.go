@@ -55,19 +55,26 @@ func TestClientsSeeTheLossOfTheUpstream(t *testing.T) {
 	f("reset")
 }
 
-func TestClientsReconnectAfterARestart(t *testing.T) {
-	eachEnding(t, "close=1012:service restart", "resume", func(t *testing.T, c sdk, r report, d *daemon) {
-		if r.Failure != "" || r.names() != "open open again turn" || r.Steps[2].Transcript != "You said: Are you there?" {
-			t.Errorf("the client saw %+v, want an answer on a second session", r)
-		}
-		told := func(line string) bool { return line == "close 1012 service restart" || line == "reconnecting 1012" }
-		if !slices.ContainsFunc(r.Story, told) {
-			t.Errorf("the SDK reports %q, and no 1012", r.Story)
-		}
-		if e := d.sessionLine(t, 1); e.EndedBy != "client" || e.Code != c.code {
-			t.Errorf("the log says %s of the second session", e.line)
-		}
-	})
+func TestClientsReconnect(t *testing.T) {
+	f := func(action, code string) {
+		t.Run(code, func(t *testing.T) {
+			eachEnding(t, action, "resume", func(t *testing.T, c sdk, r report, d *daemon) {
+				if r.Failure != "" || r.names() != "open open again turn" || r.Steps[2].Transcript != "You said: Are you there?" {
+					t.Errorf("the client saw %+v, want an answer on a second session", r)
+				}
+				told := func(line string) bool { return strings.HasPrefix(line, "close "+code) || line == "reconnecting "+code }
+				if !slices.ContainsFunc(r.Story, told) {
+					t.Errorf("the SDK reports %q, and no %s", r.Story, code)
+				}
+				if e := d.sessionLine(t, 1); e.EndedBy != "client" || e.Code != c.code {
+					t.Errorf("the log says %s of the second session", e.line)
+				}
+			})
+		})
+	}
+	f("close=1012:service restart", "1012")
+	f("close=1001:Your session hit the maximum duration of 60 minutes.", "1001")
+	f("fin", "1011")
 }
 
 func TestClientsSeeARefusal(t *testing.T) {
