@@ -142,7 +142,8 @@ func FindRTD(ctx context.Context, given, dir string) (string, error) {
 	var said bytes.Buffer
 	build.Stdout, build.Stderr = io.Discard, &said
 	if err := build.Run(); err != nil {
-		return "", fmt.Errorf("rtd is neither beside rtctl nor in PATH, and cannot be built here (%w): name it with --rtd PATH, or run `make build` in the source tree and then bin/rtctl", err)
+		return "", fmt.Errorf("rtd is neither beside rtctl nor in PATH, and cannot be built here (%w %.300s): name it with --rtd PATH, or run `make build` in the source tree and then bin/rtctl",
+			err, bytes.TrimSpace(said.Bytes()))
 	}
 	return built, nil
 }

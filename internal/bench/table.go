@@ -112,7 +112,7 @@ func (r *Report) Notes() []string {
 			notes = append(notes, fmt.Sprintf("%s: %d failed: %s", l.Name, l.Failures[cause], cause))
 		}
 		if l.Unclean > 0 {
-			notes = append(notes, fmt.Sprintf("%s: %d calls ended without a completed closing handshake", l.Name, l.Unclean))
+			notes = append(notes, fmt.Sprintf("%s: %d closing handshakes not completed", l.Name, l.Unclean))
 		}
 	}
 	g := &r.Generator
