@@ -137,8 +137,7 @@ func (t Tokens) validate() error {
 	}
 	if t.MaxTTL < time.Second {
 		faults = append(faults, fmt.Errorf("tokens: max_ttl %v is less than 1s", t.MaxTTL))
-	}
-	if t.DefaultTTL < time.Second || t.DefaultTTL > t.MaxTTL {
+	} else if t.DefaultTTL < time.Second || t.DefaultTTL > t.MaxTTL {
 		faults = append(faults, fmt.Errorf("tokens: default_ttl %v is not between 1s and max_ttl, %v", t.DefaultTTL, t.MaxTTL))
 	}
 	return errors.Join(faults...)

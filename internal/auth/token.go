@@ -77,7 +77,7 @@ func (s signer) sign(c claims) (string, error) {
 // read returns what a token says if it was signed with the secret.
 func (s signer) read(token string) (c claims, ok bool) {
 	body, ok := strings.CutPrefix(token, TokenPrefix)
-	if !ok || len(token) > maxToken {
+	if !ok || len(token) > maxToken || strings.ContainsAny(body, "\r\n") { // the decoder would pass over these
 		return c, false
 	}
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(body)
