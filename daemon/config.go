@@ -44,6 +44,10 @@ type Config struct {
 	Admin string
 	// Socket is the path of the control socket. Default: unixsock.DefaultSocket.
 	Socket string
+	// SocketMode and SocketGID are the permission bits and the group of the control socket. Default: unixsock.DefaultOptions,
+	// or 0660 for a group that is given.
+	SocketMode os.FileMode
+	SocketGID  int
 	// AdminUIDs and AdminGIDs are who may change things over the control socket; everybody else who may open it reads.
 	// Default: root, the daemon's user, and the socket's group where its mode lets that in.
 	AdminUIDs, AdminGIDs []uint32
@@ -91,6 +95,8 @@ type Config struct {
 	Log io.Writer
 	// LogLevel is the least level that is logged. Default: info.
 	LogLevel hclog.Level
+	// LogFormat is LogText or LogJSON. Default: text where Log is a terminal, JSON elsewhere.
+	LogFormat string
 }
 
 // Route sends the clients that ask for one of Models to Upstream.
@@ -166,7 +172,7 @@ func (c Config) validate() error {
 	seen := map[string]bool{}
 	for _, r := range c.Routes {
 		if len(r.Models) == 0 {
-			errs = append(errs, fmt.Errorf("route to %s: no models; name at least one", r.Upstream.BaseURL.Redacted()))
+			errs = append(errs, fmt.Errorf("route to %s: no models; name at least one", r.Upstream.Name))
 		}
 		for _, m := range r.Models {
 			if seen[m] {
@@ -224,7 +230,8 @@ func (u Upstream) validate() error {
 	return nil
 }
 
-func isPlaintext(u *url.URL) bool { return u.Scheme == "ws" || u.Scheme == "http" }
+// isPlaintext reports whether an address is given and not encrypted.
+func isPlaintext(u *url.URL) bool { return u != nil && (u.Scheme == "ws" || u.Scheme == "http") }
 
 func isLoopback(host string) bool {
 	if host == "localhost" {

@@ -74,7 +74,7 @@ func New(cfg Config) (*Daemon, error) {
 		stopping: make(chan struct{}),
 		limits:   newLimits(),
 	}
-	d.log = newLogger(cfg.Log, cfg.LogLevel, d.redact)
+	d.log = newLogger(cfg.Log, cfg.LogLevel, cfg.LogFormat, d.redact)
 	d.poolLog = newPoolLog(d.log)
 	d.epoch = time.Now()
 	var err error

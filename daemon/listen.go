@@ -53,13 +53,25 @@ func (l *listeners) open(cfg Config) (err error) {
 		}
 	}
 	if l.control == nil {
-		control, err := unixsock.Listen(cfg.Socket, unixsock.DefaultOptions())
+		control, err := unixsock.Listen(cfg.Socket, cfg.socketOptions())
 		if err != nil {
 			return err
 		}
 		l.control = control // not before: a typed nil would be closed
 	}
 	return nil
+}
+
+// socketOptions says who may open the control socket.
+func (c Config) socketOptions() unixsock.Options {
+	o := unixsock.DefaultOptions()
+	if c.SocketGID != 0 {
+		o = unixsock.Options{Mode: 0o660, GID: c.SocketGID}
+	}
+	if c.SocketMode != 0 {
+		o.Mode = c.SocketMode
+	}
+	return o
 }
 
 // inherit sorts the sockets passed to this process by role. An address that the configuration would have refused is

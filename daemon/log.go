@@ -10,15 +10,22 @@ import (
 	"github.com/rtd-project/rtd/internal/redact"
 )
 
-// newLogger returns the daemon's logger on w: text where w is a terminal, JSON lines otherwise. Everything it writes
-// passes through r.
-func newLogger(w io.Writer, level hclog.Level, r *redact.Redactor) hclog.Logger {
+// Forms of the log.
+const (
+	LogText = "text"
+	LogJSON = "json"
+)
+
+// newLogger returns the daemon's logger on w, in the given form or else in text where w is a terminal and as JSON lines
+// otherwise. Everything it writes passes through r.
+func newLogger(w io.Writer, level hclog.Level, format string, r *redact.Redactor) hclog.Logger {
 	f, ok := w.(*os.File)
+	json := format == LogJSON || format != LogText && (!ok || !term.IsTerminal(int(f.Fd())))
 	return hclog.New(&hclog.LoggerOptions{
 		Name:       "rtd",
 		Level:      level,
 		Output:     r.Writer(w),
-		JSONFormat: !ok || !term.IsTerminal(int(f.Fd())),
+		JSONFormat: json,
 		TimeFormat: "2006-01-02T15:04:05.000Z07:00",
 	})
 }

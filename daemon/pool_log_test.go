@@ -25,7 +25,7 @@ type poolLines struct {
 
 func newPoolLines() *poolLines {
 	out := &syncBuffer{}
-	return &poolLines{newPoolLog(newLogger(out, hclog.Info, redact.New())), out, time.Unix(1e9, 0)}
+	return &poolLines{newPoolLog(newLogger(out, hclog.Info, "", redact.New())), out, time.Unix(1e9, 0)}
 }
 
 func (l *poolLines) fail(name string, after time.Duration, class pool.Class, retry time.Duration) {

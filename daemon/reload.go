@@ -114,12 +114,15 @@ func (c Config) checkFixed(next Config) error {
 	f("listen", slices.Equal(c.Listen, next.Listen))
 	f("admin", c.Admin == next.Admin)
 	f("control.socket", c.Socket == next.Socket)
+	f("control.mode", c.SocketMode == next.SocketMode)
+	f("control.group", c.SocketGID == next.SocketGID)
 	f("control.admin_uids", slices.Equal(c.AdminUIDs, next.AdminUIDs))
 	f("control.admin_gids", slices.Equal(c.AdminGIDs, next.AdminGIDs))
 	f("limits.write_stall", c.WriteStall == next.WriteStall)
 	f("limits.max_message", c.MaxMessage == next.MaxMessage)
 	f("shutdown.close_timeout", c.CloseTimeout == next.CloseTimeout)
 	f("relay.pollers", c.Pollers == next.Pollers)
+	f("log.format", c.LogFormat == next.LogFormat)
 	return errors.Join(errs...)
 }
 

@@ -279,6 +279,8 @@ func TestARefusedReloadChangesNothing(t *testing.T) {
 	f(func(c *Config) { c.MaxMessage = 1 << 20 }, "limits.max_message: ")
 	f(func(c *Config) { c.CloseTimeout = 3 * time.Second }, "shutdown.close_timeout: ")
 	f(func(c *Config) { c.Pollers = 7 }, "relay.pollers: ")
+	f(func(c *Config) { c.SocketMode, c.SocketGID = 0o666, 7 }, "control.mode: ", "control.group: ")
+	f(func(c *Config) { c.LogFormat = LogText }, "log.format: ")
 	f(func(c *Config) { c.Routes = nil }, "routes: none given")
 	f(func(c *Config) { c.Routes[0].Pool.Size = -1 }, "size")
 	f(func(c *Config) { c.Auth = auth.Config{Keys: []auth.Key{{Name: "x"}}} }, "client key")
