@@ -188,7 +188,7 @@ func (x WatchSessionsResponse_Event) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchSessionsResponse_Event.Descriptor instead.
 func (WatchSessionsResponse_Event) EnumDescriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{13, 0}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{14, 0}
 }
 
 // Session is one client session at one moment.
@@ -233,7 +233,18 @@ type Session struct {
 	// Name of the client's key. Empty: it has none of the gateway's.
 	KeyName string `protobuf:"bytes,21,opt,name=key_name,json=keyName,proto3" json:"key_name,omitempty"`
 	// X-Request-Id of the client. Empty: it sent none, or none that can be shown.
-	RequestId     string `protobuf:"bytes,22,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	RequestId string `protobuf:"bytes,22,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// From the 101 to the client's first message. Unset: none yet.
+	FirstFrame *durationpb.Duration `protobuf:"bytes,23,opt,name=first_frame,json=firstFrame,proto3" json:"first_frame,omitempty"`
+	// Marks of the response that ended last. Unset: none yet.
+	LastTurn *TurnMarks `protobuf:"bytes,24,opt,name=last_turn,json=lastTurn,proto3" json:"last_turn,omitempty"`
+	// Evenness of the audio, client to upstream.
+	JitterUp *Jitter `protobuf:"bytes,25,opt,name=jitter_up,json=jitterUp,proto3" json:"jitter_up,omitempty"`
+	// Evenness of the audio, upstream to client.
+	JitterDown *Jitter `protobuf:"bytes,26,opt,name=jitter_down,json=jitterDown,proto3" json:"jitter_down,omitempty"`
+	// State that rtd itself keeps for the session now, bytes: without held_bytes
+	// and without what the kernel holds for its sockets.
+	StateBytes    uint64 `protobuf:"varint,27,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -422,6 +433,197 @@ func (x *Session) GetRequestId() string {
 	return ""
 }
 
+func (x *Session) GetFirstFrame() *durationpb.Duration {
+	if x != nil {
+		return x.FirstFrame
+	}
+	return nil
+}
+
+func (x *Session) GetLastTurn() *TurnMarks {
+	if x != nil {
+		return x.LastTurn
+	}
+	return nil
+}
+
+func (x *Session) GetJitterUp() *Jitter {
+	if x != nil {
+		return x.JitterUp
+	}
+	return nil
+}
+
+func (x *Session) GetJitterDown() *Jitter {
+	if x != nil {
+		return x.JitterDown
+	}
+	return nil
+}
+
+func (x *Session) GetStateBytes() uint64 {
+	if x != nil {
+		return x.StateBytes
+	}
+	return 0
+}
+
+// TurnMarks says when the marks of a response were seen, since accepted_at.
+// Unset: not seen.
+type TurnMarks struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The user's turn ended, or the response was asked for.
+	Start *durationpb.Duration `protobuf:"bytes,1,opt,name=start,proto3" json:"start,omitempty"`
+	// The upstream said that it answers.
+	Created *durationpb.Duration `protobuf:"bytes,2,opt,name=created,proto3" json:"created,omitempty"`
+	// First text or transcript.
+	FirstText  *durationpb.Duration `protobuf:"bytes,3,opt,name=first_text,json=firstText,proto3" json:"first_text,omitempty"`
+	FirstAudio *durationpb.Duration `protobuf:"bytes,4,opt,name=first_audio,json=firstAudio,proto3" json:"first_audio,omitempty"`
+	Done       *durationpb.Duration `protobuf:"bytes,5,opt,name=done,proto3" json:"done,omitempty"`
+	// Cut short by the user speaking or by the client.
+	Interrupted   bool `protobuf:"varint,6,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TurnMarks) Reset() {
+	*x = TurnMarks{}
+	mi := &file_rtd_v1_session_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TurnMarks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TurnMarks) ProtoMessage() {}
+
+func (x *TurnMarks) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_session_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TurnMarks.ProtoReflect.Descriptor instead.
+func (*TurnMarks) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *TurnMarks) GetStart() *durationpb.Duration {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *TurnMarks) GetCreated() *durationpb.Duration {
+	if x != nil {
+		return x.Created
+	}
+	return nil
+}
+
+func (x *TurnMarks) GetFirstText() *durationpb.Duration {
+	if x != nil {
+		return x.FirstText
+	}
+	return nil
+}
+
+func (x *TurnMarks) GetFirstAudio() *durationpb.Duration {
+	if x != nil {
+		return x.FirstAudio
+	}
+	return nil
+}
+
+func (x *TurnMarks) GetDone() *durationpb.Duration {
+	if x != nil {
+		return x.Done
+	}
+	return nil
+}
+
+func (x *TurnMarks) GetInterrupted() bool {
+	if x != nil {
+		return x.Interrupted
+	}
+	return false
+}
+
+// Jitter says how evenly chunks of audio come and are passed on: how far the gap
+// between two is from the median gap of the session. What exceeds the way in on
+// the way out is rtd's share.
+type Jitter struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As they were readable.
+	In *Measure `protobuf:"bytes,1,opt,name=in,proto3" json:"in,omitempty"`
+	// As they were written.
+	Out *Measure `protobuf:"bytes,2,opt,name=out,proto3" json:"out,omitempty"`
+	// Median gap, as it was last. Unset: not known yet.
+	Gap           *durationpb.Duration `protobuf:"bytes,3,opt,name=gap,proto3" json:"gap,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Jitter) Reset() {
+	*x = Jitter{}
+	mi := &file_rtd_v1_session_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Jitter) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Jitter) ProtoMessage() {}
+
+func (x *Jitter) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_session_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Jitter.ProtoReflect.Descriptor instead.
+func (*Jitter) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Jitter) GetIn() *Measure {
+	if x != nil {
+		return x.In
+	}
+	return nil
+}
+
+func (x *Jitter) GetOut() *Measure {
+	if x != nil {
+		return x.Out
+	}
+	return nil
+}
+
+func (x *Jitter) GetGap() *durationpb.Duration {
+	if x != nil {
+		return x.Gap
+	}
+	return nil
+}
+
 // PhaseTime is how long one phase of one session took.
 type PhaseTime struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -433,7 +635,7 @@ type PhaseTime struct {
 
 func (x *PhaseTime) Reset() {
 	*x = PhaseTime{}
-	mi := &file_rtd_v1_session_proto_msgTypes[1]
+	mi := &file_rtd_v1_session_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -445,7 +647,7 @@ func (x *PhaseTime) String() string {
 func (*PhaseTime) ProtoMessage() {}
 
 func (x *PhaseTime) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[1]
+	mi := &file_rtd_v1_session_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -458,7 +660,7 @@ func (x *PhaseTime) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseTime.ProtoReflect.Descriptor instead.
 func (*PhaseTime) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{1}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *PhaseTime) GetPhase() Phase {
@@ -488,7 +690,7 @@ type Measure struct {
 
 func (x *Measure) Reset() {
 	*x = Measure{}
-	mi := &file_rtd_v1_session_proto_msgTypes[2]
+	mi := &file_rtd_v1_session_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +702,7 @@ func (x *Measure) String() string {
 func (*Measure) ProtoMessage() {}
 
 func (x *Measure) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[2]
+	mi := &file_rtd_v1_session_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +715,7 @@ func (x *Measure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Measure.ProtoReflect.Descriptor instead.
 func (*Measure) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{2}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Measure) GetCount() uint64 {
@@ -561,14 +763,20 @@ type Responses struct {
 	// As PHASE_FIRST_AUDIO.
 	FirstAudio *Measure `protobuf:"bytes,9,opt,name=first_audio,json=firstAudio,proto3" json:"first_audio,omitempty"`
 	// As PHASE_TURN.
-	Turn          *Measure `protobuf:"bytes,10,opt,name=turn,proto3" json:"turn,omitempty"`
+	Turn *Measure `protobuf:"bytes,10,opt,name=turn,proto3" json:"turn,omitempty"`
+	// As PHASE_CREATED.
+	Created *Measure `protobuf:"bytes,11,opt,name=created,proto3" json:"created,omitempty"`
+	// Turns that were due an answer when the session ended, or more than rtd follows.
+	Lost uint64 `protobuf:"varint,12,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Begun and not ended.
+	Open          uint64 `protobuf:"varint,13,opt,name=open,proto3" json:"open,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Responses) Reset() {
 	*x = Responses{}
-	mi := &file_rtd_v1_session_proto_msgTypes[3]
+	mi := &file_rtd_v1_session_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +788,7 @@ func (x *Responses) String() string {
 func (*Responses) ProtoMessage() {}
 
 func (x *Responses) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[3]
+	mi := &file_rtd_v1_session_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +801,7 @@ func (x *Responses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Responses.ProtoReflect.Descriptor instead.
 func (*Responses) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{3}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Responses) GetStarted() uint64 {
@@ -666,111 +874,23 @@ func (x *Responses) GetTurn() *Measure {
 	return nil
 }
 
-// Usage is the sum of the tokens the upstream reported.
-type Usage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Input         uint64                 `protobuf:"varint,1,opt,name=input,proto3" json:"input,omitempty"`
-	Output        uint64                 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
-	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
-	InputText     uint64                 `protobuf:"varint,4,opt,name=input_text,json=inputText,proto3" json:"input_text,omitempty"`
-	InputAudio    uint64                 `protobuf:"varint,5,opt,name=input_audio,json=inputAudio,proto3" json:"input_audio,omitempty"`
-	InputImage    uint64                 `protobuf:"varint,6,opt,name=input_image,json=inputImage,proto3" json:"input_image,omitempty"`
-	InputCached   uint64                 `protobuf:"varint,7,opt,name=input_cached,json=inputCached,proto3" json:"input_cached,omitempty"`
-	OutputText    uint64                 `protobuf:"varint,8,opt,name=output_text,json=outputText,proto3" json:"output_text,omitempty"`
-	OutputAudio   uint64                 `protobuf:"varint,9,opt,name=output_audio,json=outputAudio,proto3" json:"output_audio,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Usage) Reset() {
-	*x = Usage{}
-	mi := &file_rtd_v1_session_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Usage) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Usage) ProtoMessage() {}
-
-func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[4]
+func (x *Responses) GetCreated() *Measure {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.Created
 	}
-	return mi.MessageOf(x)
+	return nil
 }
 
-// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
-func (*Usage) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *Usage) GetInput() uint64 {
+func (x *Responses) GetLost() uint64 {
 	if x != nil {
-		return x.Input
+		return x.Lost
 	}
 	return 0
 }
 
-func (x *Usage) GetOutput() uint64 {
+func (x *Responses) GetOpen() uint64 {
 	if x != nil {
-		return x.Output
-	}
-	return 0
-}
-
-func (x *Usage) GetTotal() uint64 {
-	if x != nil {
-		return x.Total
-	}
-	return 0
-}
-
-func (x *Usage) GetInputText() uint64 {
-	if x != nil {
-		return x.InputText
-	}
-	return 0
-}
-
-func (x *Usage) GetInputAudio() uint64 {
-	if x != nil {
-		return x.InputAudio
-	}
-	return 0
-}
-
-func (x *Usage) GetInputImage() uint64 {
-	if x != nil {
-		return x.InputImage
-	}
-	return 0
-}
-
-func (x *Usage) GetInputCached() uint64 {
-	if x != nil {
-		return x.InputCached
-	}
-	return 0
-}
-
-func (x *Usage) GetOutputText() uint64 {
-	if x != nil {
-		return x.OutputText
-	}
-	return 0
-}
-
-func (x *Usage) GetOutputAudio() uint64 {
-	if x != nil {
-		return x.OutputAudio
+		return x.Open
 	}
 	return 0
 }
@@ -792,7 +912,7 @@ type SessionEnd struct {
 
 func (x *SessionEnd) Reset() {
 	*x = SessionEnd{}
-	mi := &file_rtd_v1_session_proto_msgTypes[5]
+	mi := &file_rtd_v1_session_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +924,7 @@ func (x *SessionEnd) String() string {
 func (*SessionEnd) ProtoMessage() {}
 
 func (x *SessionEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[5]
+	mi := &file_rtd_v1_session_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +937,7 @@ func (x *SessionEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionEnd.ProtoReflect.Descriptor instead.
 func (*SessionEnd) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{5}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SessionEnd) GetBy() Party {
@@ -862,7 +982,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_rtd_v1_session_proto_msgTypes[6]
+	mi := &file_rtd_v1_session_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -874,7 +994,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[6]
+	mi := &file_rtd_v1_session_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -887,7 +1007,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{6}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListSessionsRequest) GetPageSize() uint32 {
@@ -922,7 +1042,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_rtd_v1_session_proto_msgTypes[7]
+	mi := &file_rtd_v1_session_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1054,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[7]
+	mi := &file_rtd_v1_session_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1067,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{7}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -973,7 +1093,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_rtd_v1_session_proto_msgTypes[8]
+	mi := &file_rtd_v1_session_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1105,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[8]
+	mi := &file_rtd_v1_session_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1118,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{8}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetSessionRequest) GetId() string {
@@ -1017,7 +1137,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_rtd_v1_session_proto_msgTypes[9]
+	mi := &file_rtd_v1_session_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1149,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[9]
+	mi := &file_rtd_v1_session_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1162,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{9}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -1065,7 +1185,7 @@ type CloseSessionRequest struct {
 
 func (x *CloseSessionRequest) Reset() {
 	*x = CloseSessionRequest{}
-	mi := &file_rtd_v1_session_proto_msgTypes[10]
+	mi := &file_rtd_v1_session_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1077,7 +1197,7 @@ func (x *CloseSessionRequest) String() string {
 func (*CloseSessionRequest) ProtoMessage() {}
 
 func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[10]
+	mi := &file_rtd_v1_session_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1090,7 +1210,7 @@ func (x *CloseSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionRequest.ProtoReflect.Descriptor instead.
 func (*CloseSessionRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{10}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CloseSessionRequest) GetId() string {
@@ -1124,7 +1244,7 @@ type CloseSessionResponse struct {
 
 func (x *CloseSessionResponse) Reset() {
 	*x = CloseSessionResponse{}
-	mi := &file_rtd_v1_session_proto_msgTypes[11]
+	mi := &file_rtd_v1_session_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1136,7 +1256,7 @@ func (x *CloseSessionResponse) String() string {
 func (*CloseSessionResponse) ProtoMessage() {}
 
 func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[11]
+	mi := &file_rtd_v1_session_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1149,7 +1269,7 @@ func (x *CloseSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSessionResponse.ProtoReflect.Descriptor instead.
 func (*CloseSessionResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{11}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *CloseSessionResponse) GetSession() *Session {
@@ -1167,7 +1287,7 @@ type WatchSessionsRequest struct {
 
 func (x *WatchSessionsRequest) Reset() {
 	*x = WatchSessionsRequest{}
-	mi := &file_rtd_v1_session_proto_msgTypes[12]
+	mi := &file_rtd_v1_session_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1299,7 @@ func (x *WatchSessionsRequest) String() string {
 func (*WatchSessionsRequest) ProtoMessage() {}
 
 func (x *WatchSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[12]
+	mi := &file_rtd_v1_session_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1312,7 @@ func (x *WatchSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchSessionsRequest.ProtoReflect.Descriptor instead.
 func (*WatchSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{12}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{13}
 }
 
 type WatchSessionsResponse struct {
@@ -1207,7 +1327,7 @@ type WatchSessionsResponse struct {
 
 func (x *WatchSessionsResponse) Reset() {
 	*x = WatchSessionsResponse{}
-	mi := &file_rtd_v1_session_proto_msgTypes[13]
+	mi := &file_rtd_v1_session_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1219,7 +1339,7 @@ func (x *WatchSessionsResponse) String() string {
 func (*WatchSessionsResponse) ProtoMessage() {}
 
 func (x *WatchSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_session_proto_msgTypes[13]
+	mi := &file_rtd_v1_session_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1232,7 +1352,7 @@ func (x *WatchSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchSessionsResponse.ProtoReflect.Descriptor instead.
 func (*WatchSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_session_proto_rawDescGZIP(), []int{13}
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchSessionsResponse) GetEvent() WatchSessionsResponse_Event {
@@ -1260,7 +1380,7 @@ var File_rtd_v1_session_proto protoreflect.FileDescriptor
 
 const file_rtd_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x14rtd/v1/session.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11rtd/v1/pool.proto\x1a\x12rtd/v1/stats.proto\"\xef\x06\n" +
+	"\x14rtd/v1/session.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11rtd/v1/pool.proto\x1a\x12rtd/v1/stats.proto\"\xda\b\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.rtd.v1.SessionStateR\x05state\x12\x16\n" +
@@ -1288,7 +1408,28 @@ const file_rtd_v1_session_proto_rawDesc = "" +
 	"\x03end\x18\x14 \x01(\v2\x12.rtd.v1.SessionEndR\x03end\x12\x19\n" +
 	"\bkey_name\x18\x15 \x01(\tR\akeyName\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x16 \x01(\tR\trequestId\"g\n" +
+	"request_id\x18\x16 \x01(\tR\trequestId\x12:\n" +
+	"\vfirst_frame\x18\x17 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"firstFrame\x12.\n" +
+	"\tlast_turn\x18\x18 \x01(\v2\x11.rtd.v1.TurnMarksR\blastTurn\x12+\n" +
+	"\tjitter_up\x18\x19 \x01(\v2\x0e.rtd.v1.JitterR\bjitterUp\x12/\n" +
+	"\vjitter_down\x18\x1a \x01(\v2\x0e.rtd.v1.JitterR\n" +
+	"jitterDown\x12\x1f\n" +
+	"\vstate_bytes\x18\x1b \x01(\x04R\n" +
+	"stateBytes\"\xb8\x02\n" +
+	"\tTurnMarks\x12/\n" +
+	"\x05start\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05start\x123\n" +
+	"\acreated\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\acreated\x128\n" +
+	"\n" +
+	"first_text\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\tfirstText\x12:\n" +
+	"\vfirst_audio\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"firstAudio\x12-\n" +
+	"\x04done\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\x04done\x12 \n" +
+	"\vinterrupted\x18\x06 \x01(\bR\vinterrupted\"y\n" +
+	"\x06Jitter\x12\x1f\n" +
+	"\x02in\x18\x01 \x01(\v2\x0f.rtd.v1.MeasureR\x02in\x12!\n" +
+	"\x03out\x18\x02 \x01(\v2\x0f.rtd.v1.MeasureR\x03out\x12+\n" +
+	"\x03gap\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03gap\"g\n" +
 	"\tPhaseTime\x12#\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\r.rtd.v1.PhaseR\x05phase\x125\n" +
 	"\bduration\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\bduration\"\xac\x01\n" +
@@ -1296,7 +1437,7 @@ const file_rtd_v1_session_proto_rawDesc = "" +
 	"\x05count\x18\x01 \x01(\x04R\x05count\x12-\n" +
 	"\x04last\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04last\x12+\n" +
 	"\x03max\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x03max\x12/\n" +
-	"\x05total\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05total\"\xda\x02\n" +
+	"\x05total\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x05total\"\xad\x03\n" +
 	"\tResponses\x12\x18\n" +
 	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
 	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x1c\n" +
@@ -1312,21 +1453,10 @@ const file_rtd_v1_session_proto_rawDesc = "" +
 	"\vfirst_audio\x18\t \x01(\v2\x0f.rtd.v1.MeasureR\n" +
 	"firstAudio\x12#\n" +
 	"\x04turn\x18\n" +
-	" \x01(\v2\x0f.rtd.v1.MeasureR\x04turn\"\x93\x02\n" +
-	"\x05Usage\x12\x14\n" +
-	"\x05input\x18\x01 \x01(\x04R\x05input\x12\x16\n" +
-	"\x06output\x18\x02 \x01(\x04R\x06output\x12\x14\n" +
-	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x1d\n" +
-	"\n" +
-	"input_text\x18\x04 \x01(\x04R\tinputText\x12\x1f\n" +
-	"\vinput_audio\x18\x05 \x01(\x04R\n" +
-	"inputAudio\x12\x1f\n" +
-	"\vinput_image\x18\x06 \x01(\x04R\n" +
-	"inputImage\x12!\n" +
-	"\finput_cached\x18\a \x01(\x04R\vinputCached\x12\x1f\n" +
-	"\voutput_text\x18\b \x01(\x04R\n" +
-	"outputText\x12!\n" +
-	"\foutput_audio\x18\t \x01(\x04R\voutputAudio\"m\n" +
+	" \x01(\v2\x0f.rtd.v1.MeasureR\x04turn\x12)\n" +
+	"\acreated\x18\v \x01(\v2\x0f.rtd.v1.MeasureR\acreated\x12\x12\n" +
+	"\x04lost\x18\f \x01(\x04R\x04lost\x12\x12\n" +
+	"\x04open\x18\r \x01(\x04R\x04open\"m\n" +
 	"\n" +
 	"SessionEnd\x12\x1d\n" +
 	"\x02by\x18\x01 \x01(\x0e2\r.rtd.v1.PartyR\x02by\x12\x12\n" +
@@ -1392,72 +1522,87 @@ func file_rtd_v1_session_proto_rawDescGZIP() []byte {
 }
 
 var file_rtd_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_rtd_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_rtd_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_rtd_v1_session_proto_goTypes = []any{
 	(SessionState)(0),                // 0: rtd.v1.SessionState
 	(Party)(0),                       // 1: rtd.v1.Party
 	(WatchSessionsResponse_Event)(0), // 2: rtd.v1.WatchSessionsResponse.Event
 	(*Session)(nil),                  // 3: rtd.v1.Session
-	(*PhaseTime)(nil),                // 4: rtd.v1.PhaseTime
-	(*Measure)(nil),                  // 5: rtd.v1.Measure
-	(*Responses)(nil),                // 6: rtd.v1.Responses
-	(*Usage)(nil),                    // 7: rtd.v1.Usage
-	(*SessionEnd)(nil),               // 8: rtd.v1.SessionEnd
-	(*ListSessionsRequest)(nil),      // 9: rtd.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),     // 10: rtd.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),        // 11: rtd.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),       // 12: rtd.v1.GetSessionResponse
-	(*CloseSessionRequest)(nil),      // 13: rtd.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),     // 14: rtd.v1.CloseSessionResponse
-	(*WatchSessionsRequest)(nil),     // 15: rtd.v1.WatchSessionsRequest
-	(*WatchSessionsResponse)(nil),    // 16: rtd.v1.WatchSessionsResponse
-	(PoolResult)(0),                  // 17: rtd.v1.PoolResult
-	(*timestamppb.Timestamp)(nil),    // 18: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 19: google.protobuf.Duration
-	(*Flow)(nil),                     // 20: rtd.v1.Flow
-	(Phase)(0),                       // 21: rtd.v1.Phase
+	(*TurnMarks)(nil),                // 4: rtd.v1.TurnMarks
+	(*Jitter)(nil),                   // 5: rtd.v1.Jitter
+	(*PhaseTime)(nil),                // 6: rtd.v1.PhaseTime
+	(*Measure)(nil),                  // 7: rtd.v1.Measure
+	(*Responses)(nil),                // 8: rtd.v1.Responses
+	(*SessionEnd)(nil),               // 9: rtd.v1.SessionEnd
+	(*ListSessionsRequest)(nil),      // 10: rtd.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),     // 11: rtd.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),        // 12: rtd.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),       // 13: rtd.v1.GetSessionResponse
+	(*CloseSessionRequest)(nil),      // 14: rtd.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),     // 15: rtd.v1.CloseSessionResponse
+	(*WatchSessionsRequest)(nil),     // 16: rtd.v1.WatchSessionsRequest
+	(*WatchSessionsResponse)(nil),    // 17: rtd.v1.WatchSessionsResponse
+	(PoolResult)(0),                  // 18: rtd.v1.PoolResult
+	(*timestamppb.Timestamp)(nil),    // 19: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 20: google.protobuf.Duration
+	(*Flow)(nil),                     // 21: rtd.v1.Flow
+	(*Usage)(nil),                    // 22: rtd.v1.Usage
+	(Phase)(0),                       // 23: rtd.v1.Phase
 }
 var file_rtd_v1_session_proto_depIdxs = []int32{
 	0,  // 0: rtd.v1.Session.state:type_name -> rtd.v1.SessionState
-	17, // 1: rtd.v1.Session.result:type_name -> rtd.v1.PoolResult
-	18, // 2: rtd.v1.Session.accepted_at:type_name -> google.protobuf.Timestamp
-	19, // 3: rtd.v1.Session.age:type_name -> google.protobuf.Duration
-	19, // 4: rtd.v1.Session.quiet:type_name -> google.protobuf.Duration
-	19, // 5: rtd.v1.Session.age_at_take:type_name -> google.protobuf.Duration
-	18, // 6: rtd.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
-	4,  // 7: rtd.v1.Session.setup:type_name -> rtd.v1.PhaseTime
-	6,  // 8: rtd.v1.Session.responses:type_name -> rtd.v1.Responses
-	20, // 9: rtd.v1.Session.up:type_name -> rtd.v1.Flow
-	20, // 10: rtd.v1.Session.down:type_name -> rtd.v1.Flow
-	7,  // 11: rtd.v1.Session.usage:type_name -> rtd.v1.Usage
-	8,  // 12: rtd.v1.Session.end:type_name -> rtd.v1.SessionEnd
-	21, // 13: rtd.v1.PhaseTime.phase:type_name -> rtd.v1.Phase
-	19, // 14: rtd.v1.PhaseTime.duration:type_name -> google.protobuf.Duration
-	19, // 15: rtd.v1.Measure.last:type_name -> google.protobuf.Duration
-	19, // 16: rtd.v1.Measure.max:type_name -> google.protobuf.Duration
-	19, // 17: rtd.v1.Measure.total:type_name -> google.protobuf.Duration
-	5,  // 18: rtd.v1.Responses.first_text:type_name -> rtd.v1.Measure
-	5,  // 19: rtd.v1.Responses.first_audio:type_name -> rtd.v1.Measure
-	5,  // 20: rtd.v1.Responses.turn:type_name -> rtd.v1.Measure
-	1,  // 21: rtd.v1.SessionEnd.by:type_name -> rtd.v1.Party
-	3,  // 22: rtd.v1.ListSessionsResponse.sessions:type_name -> rtd.v1.Session
-	3,  // 23: rtd.v1.GetSessionResponse.session:type_name -> rtd.v1.Session
-	3,  // 24: rtd.v1.CloseSessionResponse.session:type_name -> rtd.v1.Session
-	2,  // 25: rtd.v1.WatchSessionsResponse.event:type_name -> rtd.v1.WatchSessionsResponse.Event
-	3,  // 26: rtd.v1.WatchSessionsResponse.session:type_name -> rtd.v1.Session
-	9,  // 27: rtd.v1.SessionService.ListSessions:input_type -> rtd.v1.ListSessionsRequest
-	11, // 28: rtd.v1.SessionService.GetSession:input_type -> rtd.v1.GetSessionRequest
-	13, // 29: rtd.v1.SessionService.CloseSession:input_type -> rtd.v1.CloseSessionRequest
-	15, // 30: rtd.v1.SessionService.WatchSessions:input_type -> rtd.v1.WatchSessionsRequest
-	10, // 31: rtd.v1.SessionService.ListSessions:output_type -> rtd.v1.ListSessionsResponse
-	12, // 32: rtd.v1.SessionService.GetSession:output_type -> rtd.v1.GetSessionResponse
-	14, // 33: rtd.v1.SessionService.CloseSession:output_type -> rtd.v1.CloseSessionResponse
-	16, // 34: rtd.v1.SessionService.WatchSessions:output_type -> rtd.v1.WatchSessionsResponse
-	31, // [31:35] is the sub-list for method output_type
-	27, // [27:31] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	18, // 1: rtd.v1.Session.result:type_name -> rtd.v1.PoolResult
+	19, // 2: rtd.v1.Session.accepted_at:type_name -> google.protobuf.Timestamp
+	20, // 3: rtd.v1.Session.age:type_name -> google.protobuf.Duration
+	20, // 4: rtd.v1.Session.quiet:type_name -> google.protobuf.Duration
+	20, // 5: rtd.v1.Session.age_at_take:type_name -> google.protobuf.Duration
+	19, // 6: rtd.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
+	6,  // 7: rtd.v1.Session.setup:type_name -> rtd.v1.PhaseTime
+	8,  // 8: rtd.v1.Session.responses:type_name -> rtd.v1.Responses
+	21, // 9: rtd.v1.Session.up:type_name -> rtd.v1.Flow
+	21, // 10: rtd.v1.Session.down:type_name -> rtd.v1.Flow
+	22, // 11: rtd.v1.Session.usage:type_name -> rtd.v1.Usage
+	9,  // 12: rtd.v1.Session.end:type_name -> rtd.v1.SessionEnd
+	20, // 13: rtd.v1.Session.first_frame:type_name -> google.protobuf.Duration
+	4,  // 14: rtd.v1.Session.last_turn:type_name -> rtd.v1.TurnMarks
+	5,  // 15: rtd.v1.Session.jitter_up:type_name -> rtd.v1.Jitter
+	5,  // 16: rtd.v1.Session.jitter_down:type_name -> rtd.v1.Jitter
+	20, // 17: rtd.v1.TurnMarks.start:type_name -> google.protobuf.Duration
+	20, // 18: rtd.v1.TurnMarks.created:type_name -> google.protobuf.Duration
+	20, // 19: rtd.v1.TurnMarks.first_text:type_name -> google.protobuf.Duration
+	20, // 20: rtd.v1.TurnMarks.first_audio:type_name -> google.protobuf.Duration
+	20, // 21: rtd.v1.TurnMarks.done:type_name -> google.protobuf.Duration
+	7,  // 22: rtd.v1.Jitter.in:type_name -> rtd.v1.Measure
+	7,  // 23: rtd.v1.Jitter.out:type_name -> rtd.v1.Measure
+	20, // 24: rtd.v1.Jitter.gap:type_name -> google.protobuf.Duration
+	23, // 25: rtd.v1.PhaseTime.phase:type_name -> rtd.v1.Phase
+	20, // 26: rtd.v1.PhaseTime.duration:type_name -> google.protobuf.Duration
+	20, // 27: rtd.v1.Measure.last:type_name -> google.protobuf.Duration
+	20, // 28: rtd.v1.Measure.max:type_name -> google.protobuf.Duration
+	20, // 29: rtd.v1.Measure.total:type_name -> google.protobuf.Duration
+	7,  // 30: rtd.v1.Responses.first_text:type_name -> rtd.v1.Measure
+	7,  // 31: rtd.v1.Responses.first_audio:type_name -> rtd.v1.Measure
+	7,  // 32: rtd.v1.Responses.turn:type_name -> rtd.v1.Measure
+	7,  // 33: rtd.v1.Responses.created:type_name -> rtd.v1.Measure
+	1,  // 34: rtd.v1.SessionEnd.by:type_name -> rtd.v1.Party
+	3,  // 35: rtd.v1.ListSessionsResponse.sessions:type_name -> rtd.v1.Session
+	3,  // 36: rtd.v1.GetSessionResponse.session:type_name -> rtd.v1.Session
+	3,  // 37: rtd.v1.CloseSessionResponse.session:type_name -> rtd.v1.Session
+	2,  // 38: rtd.v1.WatchSessionsResponse.event:type_name -> rtd.v1.WatchSessionsResponse.Event
+	3,  // 39: rtd.v1.WatchSessionsResponse.session:type_name -> rtd.v1.Session
+	10, // 40: rtd.v1.SessionService.ListSessions:input_type -> rtd.v1.ListSessionsRequest
+	12, // 41: rtd.v1.SessionService.GetSession:input_type -> rtd.v1.GetSessionRequest
+	14, // 42: rtd.v1.SessionService.CloseSession:input_type -> rtd.v1.CloseSessionRequest
+	16, // 43: rtd.v1.SessionService.WatchSessions:input_type -> rtd.v1.WatchSessionsRequest
+	11, // 44: rtd.v1.SessionService.ListSessions:output_type -> rtd.v1.ListSessionsResponse
+	13, // 45: rtd.v1.SessionService.GetSession:output_type -> rtd.v1.GetSessionResponse
+	15, // 46: rtd.v1.SessionService.CloseSession:output_type -> rtd.v1.CloseSessionResponse
+	17, // 47: rtd.v1.SessionService.WatchSessions:output_type -> rtd.v1.WatchSessionsResponse
+	44, // [44:48] is the sub-list for method output_type
+	40, // [40:44] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_rtd_v1_session_proto_init() }
@@ -1473,7 +1618,7 @@ func file_rtd_v1_session_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rtd_v1_session_proto_rawDesc), len(file_rtd_v1_session_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

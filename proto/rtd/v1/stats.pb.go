@@ -48,6 +48,27 @@ const (
 	Phase_PHASE_FIRST_AUDIO Phase = 9
 	// End of the user's turn to the end of the response.
 	Phase_PHASE_TURN Phase = 10
+	// Client accepted to authenticated and routed.
+	Phase_PHASE_ACCEPT Phase = 11
+	// Upstream upgrade to the upstream's last ready frame.
+	Phase_PHASE_UPSTREAM_READY Phase = 12
+	// Client answered to its first message.
+	Phase_PHASE_FIRST_FRAME Phase = 13
+	// End of the user's turn to the upstream's word that it answers.
+	Phase_PHASE_CREATED Phase = 14
+	// What rtd adds: readable to written, of what was read at once, client to upstream.
+	Phase_PHASE_ADDED_UP Phase = 15
+	// The same, upstream to client.
+	Phase_PHASE_ADDED_DOWN Phase = 16
+	// Gap between two chunks of audio against the session's median gap, client to
+	// upstream, as they came.
+	Phase_PHASE_JITTER_IN_UP Phase = 17
+	// The same, upstream to client.
+	Phase_PHASE_JITTER_IN_DOWN Phase = 18
+	// As PHASE_JITTER_IN_UP, as they were written.
+	Phase_PHASE_JITTER_OUT_UP Phase = 19
+	// As PHASE_JITTER_IN_DOWN, as they were written.
+	Phase_PHASE_JITTER_OUT_DOWN Phase = 20
 )
 
 // Enum value maps for Phase.
@@ -64,19 +85,39 @@ var (
 		8:  "PHASE_FIRST_TEXT",
 		9:  "PHASE_FIRST_AUDIO",
 		10: "PHASE_TURN",
+		11: "PHASE_ACCEPT",
+		12: "PHASE_UPSTREAM_READY",
+		13: "PHASE_FIRST_FRAME",
+		14: "PHASE_CREATED",
+		15: "PHASE_ADDED_UP",
+		16: "PHASE_ADDED_DOWN",
+		17: "PHASE_JITTER_IN_UP",
+		18: "PHASE_JITTER_IN_DOWN",
+		19: "PHASE_JITTER_OUT_UP",
+		20: "PHASE_JITTER_OUT_DOWN",
 	}
 	Phase_value = map[string]int32{
-		"PHASE_UNSPECIFIED": 0,
-		"PHASE_POOL_WAIT":   1,
-		"PHASE_DNS":         2,
-		"PHASE_TCP":         3,
-		"PHASE_TLS":         4,
-		"PHASE_UPGRADE":     5,
-		"PHASE_DIAL":        6,
-		"PHASE_READY":       7,
-		"PHASE_FIRST_TEXT":  8,
-		"PHASE_FIRST_AUDIO": 9,
-		"PHASE_TURN":        10,
+		"PHASE_UNSPECIFIED":     0,
+		"PHASE_POOL_WAIT":       1,
+		"PHASE_DNS":             2,
+		"PHASE_TCP":             3,
+		"PHASE_TLS":             4,
+		"PHASE_UPGRADE":         5,
+		"PHASE_DIAL":            6,
+		"PHASE_READY":           7,
+		"PHASE_FIRST_TEXT":      8,
+		"PHASE_FIRST_AUDIO":     9,
+		"PHASE_TURN":            10,
+		"PHASE_ACCEPT":          11,
+		"PHASE_UPSTREAM_READY":  12,
+		"PHASE_FIRST_FRAME":     13,
+		"PHASE_CREATED":         14,
+		"PHASE_ADDED_UP":        15,
+		"PHASE_ADDED_DOWN":      16,
+		"PHASE_JITTER_IN_UP":    17,
+		"PHASE_JITTER_IN_DOWN":  18,
+		"PHASE_JITTER_OUT_UP":   19,
+		"PHASE_JITTER_OUT_DOWN": 20,
 	}
 )
 
@@ -283,7 +324,7 @@ type Memory struct {
 	StacksBytes uint64 `protobuf:"varint,4,opt,name=stacks_bytes,json=stacksBytes,proto3" json:"stacks_bytes,omitempty"`
 	// The rest of the Go runtime, bytes.
 	RuntimeBytes uint64 `protobuf:"varint,5,opt,name=runtime_bytes,json=runtimeBytes,proto3" json:"runtime_bytes,omitempty"`
-	// Socket buffers held by the kernel, bytes.
+	// Socket buffers that the kernel holds for this process, bytes.
 	KernelSocketsBytes *uint64 `protobuf:"varint,6,opt,name=kernel_sockets_bytes,json=kernelSocketsBytes,proto3,oneof" json:"kernel_sockets_bytes,omitempty"`
 	// What the control group is charged, bytes.
 	CgroupBytes *uint64 `protobuf:"varint,7,opt,name=cgroup_bytes,json=cgroupBytes,proto3,oneof" json:"cgroup_bytes,omitempty"`
@@ -296,9 +337,21 @@ type Memory struct {
 	// Goroutines running.
 	Goroutines uint32 `protobuf:"varint,11,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
 	// Descriptors open.
-	OpenFiles     *uint32 `protobuf:"varint,12,opt,name=open_files,json=openFiles,proto3,oneof" json:"open_files,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	OpenFiles *uint32 `protobuf:"varint,12,opt,name=open_files,json=openFiles,proto3,oneof" json:"open_files,omitempty"`
+	// Go heap that holds nothing and was not given back to the system, bytes.
+	HeapIdleBytes uint64 `protobuf:"varint,13,opt,name=heap_idle_bytes,json=heapIdleBytes,proto3" json:"heap_idle_bytes,omitempty"`
+	// TCP buffers of the whole host, bytes.
+	HostTcpBytes *uint64 `protobuf:"varint,14,opt,name=host_tcp_bytes,json=hostTcpBytes,proto3,oneof" json:"host_tcp_bytes,omitempty"`
+	// Tightest limit of the control group or one above it, bytes. Unset: none.
+	CgroupLimitBytes *uint64 `protobuf:"varint,15,opt,name=cgroup_limit_bytes,json=cgroupLimitBytes,proto3,oneof" json:"cgroup_limit_bytes,omitempty"`
+	// What one more session costs. Unset: the load has not varied enough to say.
+	Marginal *MarginalMemory `protobuf:"bytes,16,opt,name=marginal,proto3" json:"marginal,omitempty"`
+	// Highest of what was seen, once a second.
+	Peaks *MemoryPeaks `protobuf:"bytes,17,opt,name=peaks,proto3" json:"peaks,omitempty"`
+	// State that rtd itself keeps for the sessions with a client, bytes.
+	SessionStateBytes uint64 `protobuf:"varint,18,opt,name=session_state_bytes,json=sessionStateBytes,proto3" json:"session_state_bytes,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
 }
 
 func (x *Memory) Reset() {
@@ -415,6 +468,225 @@ func (x *Memory) GetOpenFiles() uint32 {
 	return 0
 }
 
+func (x *Memory) GetHeapIdleBytes() uint64 {
+	if x != nil {
+		return x.HeapIdleBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetHostTcpBytes() uint64 {
+	if x != nil && x.HostTcpBytes != nil {
+		return *x.HostTcpBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetCgroupLimitBytes() uint64 {
+	if x != nil && x.CgroupLimitBytes != nil {
+		return *x.CgroupLimitBytes
+	}
+	return 0
+}
+
+func (x *Memory) GetMarginal() *MarginalMemory {
+	if x != nil {
+		return x.Marginal
+	}
+	return nil
+}
+
+func (x *Memory) GetPeaks() *MemoryPeaks {
+	if x != nil {
+		return x.Peaks
+	}
+	return nil
+}
+
+func (x *Memory) GetSessionStateBytes() uint64 {
+	if x != nil {
+		return x.SessionStateBytes
+	}
+	return 0
+}
+
+// MarginalMemory is the slope of the resident set over the number of sessions,
+// warm ones included, fitted to the least seen at each number since the start.
+type MarginalMemory struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Bytes per session.
+	PerSessionBytes float64 `protobuf:"fixed64,1,opt,name=per_session_bytes,json=perSessionBytes,proto3" json:"per_session_bytes,omitempty"`
+	// 95% interval of the fit, bytes per session.
+	LowBytes  float64 `protobuf:"fixed64,2,opt,name=low_bytes,json=lowBytes,proto3" json:"low_bytes,omitempty"`
+	HighBytes float64 `protobuf:"fixed64,3,opt,name=high_bytes,json=highBytes,proto3" json:"high_bytes,omitempty"`
+	// Numbers of sessions that were seen.
+	Points uint32 `protobuf:"varint,4,opt,name=points,proto3" json:"points,omitempty"`
+	// The least of them.
+	FromSessions uint32 `protobuf:"varint,5,opt,name=from_sessions,json=fromSessions,proto3" json:"from_sessions,omitempty"`
+	// The most of them.
+	ToSessions    uint32 `protobuf:"varint,6,opt,name=to_sessions,json=toSessions,proto3" json:"to_sessions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MarginalMemory) Reset() {
+	*x = MarginalMemory{}
+	mi := &file_rtd_v1_stats_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MarginalMemory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MarginalMemory) ProtoMessage() {}
+
+func (x *MarginalMemory) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_stats_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MarginalMemory.ProtoReflect.Descriptor instead.
+func (*MarginalMemory) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *MarginalMemory) GetPerSessionBytes() float64 {
+	if x != nil {
+		return x.PerSessionBytes
+	}
+	return 0
+}
+
+func (x *MarginalMemory) GetLowBytes() float64 {
+	if x != nil {
+		return x.LowBytes
+	}
+	return 0
+}
+
+func (x *MarginalMemory) GetHighBytes() float64 {
+	if x != nil {
+		return x.HighBytes
+	}
+	return 0
+}
+
+func (x *MarginalMemory) GetPoints() uint32 {
+	if x != nil {
+		return x.Points
+	}
+	return 0
+}
+
+func (x *MarginalMemory) GetFromSessions() uint32 {
+	if x != nil {
+		return x.FromSessions
+	}
+	return 0
+}
+
+func (x *MarginalMemory) GetToSessions() uint32 {
+	if x != nil {
+		return x.ToSessions
+	}
+	return 0
+}
+
+// MemoryPeaks has the highest figures since the start. Each is of its own moment.
+type MemoryPeaks struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	RssBytes           uint64                 `protobuf:"varint,1,opt,name=rss_bytes,json=rssBytes,proto3" json:"rss_bytes,omitempty"`
+	HeapBytes          uint64                 `protobuf:"varint,2,opt,name=heap_bytes,json=heapBytes,proto3" json:"heap_bytes,omitempty"`
+	StacksBytes        uint64                 `protobuf:"varint,3,opt,name=stacks_bytes,json=stacksBytes,proto3" json:"stacks_bytes,omitempty"`
+	KernelSocketsBytes *uint64                `protobuf:"varint,4,opt,name=kernel_sockets_bytes,json=kernelSocketsBytes,proto3,oneof" json:"kernel_sockets_bytes,omitempty"`
+	CgroupBytes        *uint64                `protobuf:"varint,5,opt,name=cgroup_bytes,json=cgroupBytes,proto3,oneof" json:"cgroup_bytes,omitempty"`
+	// Sessions, warm ones included.
+	Sessions      uint32 `protobuf:"varint,6,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MemoryPeaks) Reset() {
+	*x = MemoryPeaks{}
+	mi := &file_rtd_v1_stats_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MemoryPeaks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MemoryPeaks) ProtoMessage() {}
+
+func (x *MemoryPeaks) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_stats_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MemoryPeaks.ProtoReflect.Descriptor instead.
+func (*MemoryPeaks) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *MemoryPeaks) GetRssBytes() uint64 {
+	if x != nil {
+		return x.RssBytes
+	}
+	return 0
+}
+
+func (x *MemoryPeaks) GetHeapBytes() uint64 {
+	if x != nil {
+		return x.HeapBytes
+	}
+	return 0
+}
+
+func (x *MemoryPeaks) GetStacksBytes() uint64 {
+	if x != nil {
+		return x.StacksBytes
+	}
+	return 0
+}
+
+func (x *MemoryPeaks) GetKernelSocketsBytes() uint64 {
+	if x != nil && x.KernelSocketsBytes != nil {
+		return *x.KernelSocketsBytes
+	}
+	return 0
+}
+
+func (x *MemoryPeaks) GetCgroupBytes() uint64 {
+	if x != nil && x.CgroupBytes != nil {
+		return *x.CgroupBytes
+	}
+	return 0
+}
+
+func (x *MemoryPeaks) GetSessions() uint32 {
+	if x != nil {
+		return x.Sessions
+	}
+	return 0
+}
+
 // Flow counts what was relayed in one direction.
 type Flow struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
@@ -427,14 +699,16 @@ type Flow struct {
 	// Sum of the time from readable to written.
 	AddedTotal *durationpb.Duration `protobuf:"bytes,5,opt,name=added_total,json=addedTotal,proto3" json:"added_total,omitempty"`
 	// Longest time from readable to written.
-	AddedMax      *durationpb.Duration `protobuf:"bytes,6,opt,name=added_max,json=addedMax,proto3" json:"added_max,omitempty"`
+	AddedMax *durationpb.Duration `protobuf:"bytes,6,opt,name=added_max,json=addedMax,proto3" json:"added_max,omitempty"`
+	// Samples in added_total: each is what was read at once.
+	Chunks        uint64 `protobuf:"varint,7,opt,name=chunks,proto3" json:"chunks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Flow) Reset() {
 	*x = Flow{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[3]
+	mi := &file_rtd_v1_stats_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -446,7 +720,7 @@ func (x *Flow) String() string {
 func (*Flow) ProtoMessage() {}
 
 func (x *Flow) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[3]
+	mi := &file_rtd_v1_stats_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -459,7 +733,7 @@ func (x *Flow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Flow.ProtoReflect.Descriptor instead.
 func (*Flow) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{3}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Flow) GetFrames() uint64 {
@@ -504,6 +778,13 @@ func (x *Flow) GetAddedMax() *durationpb.Duration {
 	return nil
 }
 
+func (x *Flow) GetChunks() uint64 {
+	if x != nil {
+		return x.Chunks
+	}
+	return 0
+}
+
 // Relay is the state of the relay engine.
 type Relay struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -527,7 +808,7 @@ type Relay struct {
 
 func (x *Relay) Reset() {
 	*x = Relay{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[4]
+	mi := &file_rtd_v1_stats_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -539,7 +820,7 @@ func (x *Relay) String() string {
 func (*Relay) ProtoMessage() {}
 
 func (x *Relay) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[4]
+	mi := &file_rtd_v1_stats_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -552,7 +833,7 @@ func (x *Relay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Relay.ProtoReflect.Descriptor instead.
 func (*Relay) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{4}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Relay) GetParked() uint32 {
@@ -616,14 +897,18 @@ type SessionTotals struct {
 	// Refused before the 101 since the start, by error code, such as "model_not_found".
 	Refused map[string]uint64 `protobuf:"bytes,4,rep,name=refused,proto3" json:"refused,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// Responses finished since the start.
-	Responses     uint64 `protobuf:"varint,5,opt,name=responses,proto3" json:"responses,omitempty"`
+	Responses uint64 `protobuf:"varint,5,opt,name=responses,proto3" json:"responses,omitempty"`
+	// How responses began and ended, since the start.
+	ResponseTotals *ResponseTotals `protobuf:"bytes,6,opt,name=response_totals,json=responseTotals,proto3" json:"response_totals,omitempty"`
+	// Tokens since the start.
+	Usage         *Usage `protobuf:"bytes,7,opt,name=usage,proto3" json:"usage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionTotals) Reset() {
 	*x = SessionTotals{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[5]
+	mi := &file_rtd_v1_stats_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -635,7 +920,7 @@ func (x *SessionTotals) String() string {
 func (*SessionTotals) ProtoMessage() {}
 
 func (x *SessionTotals) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[5]
+	mi := &file_rtd_v1_stats_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -648,7 +933,7 @@ func (x *SessionTotals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionTotals.ProtoReflect.Descriptor instead.
 func (*SessionTotals) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{5}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SessionTotals) GetOpen() uint32 {
@@ -686,6 +971,452 @@ func (x *SessionTotals) GetResponses() uint64 {
 	return 0
 }
 
+func (x *SessionTotals) GetResponseTotals() *ResponseTotals {
+	if x != nil {
+		return x.ResponseTotals
+	}
+	return nil
+}
+
+func (x *SessionTotals) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+// ResponseTotals counts responses.
+type ResponseTotals struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Started    uint64                 `protobuf:"varint,1,opt,name=started,proto3" json:"started,omitempty"`
+	Completed  uint64                 `protobuf:"varint,2,opt,name=completed,proto3" json:"completed,omitempty"`
+	Cancelled  uint64                 `protobuf:"varint,3,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	Failed     uint64                 `protobuf:"varint,4,opt,name=failed,proto3" json:"failed,omitempty"`
+	Incomplete uint64                 `protobuf:"varint,5,opt,name=incomplete,proto3" json:"incomplete,omitempty"`
+	// Cut short by the user speaking or by the client.
+	Interrupted uint64 `protobuf:"varint,6,opt,name=interrupted,proto3" json:"interrupted,omitempty"`
+	// Turns that were due an answer when their session ended.
+	Lost uint64 `protobuf:"varint,7,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Error events.
+	Errors        uint64 `protobuf:"varint,8,opt,name=errors,proto3" json:"errors,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResponseTotals) Reset() {
+	*x = ResponseTotals{}
+	mi := &file_rtd_v1_stats_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResponseTotals) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResponseTotals) ProtoMessage() {}
+
+func (x *ResponseTotals) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_stats_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResponseTotals.ProtoReflect.Descriptor instead.
+func (*ResponseTotals) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ResponseTotals) GetStarted() uint64 {
+	if x != nil {
+		return x.Started
+	}
+	return 0
+}
+
+func (x *ResponseTotals) GetCompleted() uint64 {
+	if x != nil {
+		return x.Completed
+	}
+	return 0
+}
+
+func (x *ResponseTotals) GetCancelled() uint64 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *ResponseTotals) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *ResponseTotals) GetIncomplete() uint64 {
+	if x != nil {
+		return x.Incomplete
+	}
+	return 0
+}
+
+func (x *ResponseTotals) GetInterrupted() uint64 {
+	if x != nil {
+		return x.Interrupted
+	}
+	return 0
+}
+
+func (x *ResponseTotals) GetLost() uint64 {
+	if x != nil {
+		return x.Lost
+	}
+	return 0
+}
+
+func (x *ResponseTotals) GetErrors() uint64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+// Usage is the sum of the tokens the upstream reported.
+type Usage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Input         uint64                 `protobuf:"varint,1,opt,name=input,proto3" json:"input,omitempty"`
+	Output        uint64                 `protobuf:"varint,2,opt,name=output,proto3" json:"output,omitempty"`
+	Total         uint64                 `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`
+	InputText     uint64                 `protobuf:"varint,4,opt,name=input_text,json=inputText,proto3" json:"input_text,omitempty"`
+	InputAudio    uint64                 `protobuf:"varint,5,opt,name=input_audio,json=inputAudio,proto3" json:"input_audio,omitempty"`
+	InputImage    uint64                 `protobuf:"varint,6,opt,name=input_image,json=inputImage,proto3" json:"input_image,omitempty"`
+	InputCached   uint64                 `protobuf:"varint,7,opt,name=input_cached,json=inputCached,proto3" json:"input_cached,omitempty"`
+	OutputText    uint64                 `protobuf:"varint,8,opt,name=output_text,json=outputText,proto3" json:"output_text,omitempty"`
+	OutputAudio   uint64                 `protobuf:"varint,9,opt,name=output_audio,json=outputAudio,proto3" json:"output_audio,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_rtd_v1_stats_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_stats_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Usage) GetInput() uint64 {
+	if x != nil {
+		return x.Input
+	}
+	return 0
+}
+
+func (x *Usage) GetOutput() uint64 {
+	if x != nil {
+		return x.Output
+	}
+	return 0
+}
+
+func (x *Usage) GetTotal() uint64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *Usage) GetInputText() uint64 {
+	if x != nil {
+		return x.InputText
+	}
+	return 0
+}
+
+func (x *Usage) GetInputAudio() uint64 {
+	if x != nil {
+		return x.InputAudio
+	}
+	return 0
+}
+
+func (x *Usage) GetInputImage() uint64 {
+	if x != nil {
+		return x.InputImage
+	}
+	return 0
+}
+
+func (x *Usage) GetInputCached() uint64 {
+	if x != nil {
+		return x.InputCached
+	}
+	return 0
+}
+
+func (x *Usage) GetOutputText() uint64 {
+	if x != nil {
+		return x.OutputText
+	}
+	return 0
+}
+
+func (x *Usage) GetOutputAudio() uint64 {
+	if x != nil {
+		return x.OutputAudio
+	}
+	return 0
+}
+
+// TargetStats is what went to one upstream target since the start.
+type TargetStats struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As Session.target.
+	Target string `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`
+	// Sessions answered with 101.
+	Accepted uint64 `protobuf:"varint,2,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	// Of those, ended.
+	Ended uint64 `protobuf:"varint,3,opt,name=ended,proto3" json:"ended,omitempty"`
+	// Accepted, by pool result.
+	Hits      uint64          `protobuf:"varint,4,opt,name=hits,proto3" json:"hits,omitempty"`
+	Misses    uint64          `protobuf:"varint,5,opt,name=misses,proto3" json:"misses,omitempty"`
+	Bypasses  uint64          `protobuf:"varint,6,opt,name=bypasses,proto3" json:"bypasses,omitempty"`
+	Responses *ResponseTotals `protobuf:"bytes,7,opt,name=responses,proto3" json:"responses,omitempty"`
+	Usage     *Usage          `protobuf:"bytes,8,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Sorted by result, then phase.
+	Phases        []*PhaseSummary `protobuf:"bytes,9,rep,name=phases,proto3" json:"phases,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TargetStats) Reset() {
+	*x = TargetStats{}
+	mi := &file_rtd_v1_stats_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TargetStats) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TargetStats) ProtoMessage() {}
+
+func (x *TargetStats) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_stats_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TargetStats.ProtoReflect.Descriptor instead.
+func (*TargetStats) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TargetStats) GetTarget() string {
+	if x != nil {
+		return x.Target
+	}
+	return ""
+}
+
+func (x *TargetStats) GetAccepted() uint64 {
+	if x != nil {
+		return x.Accepted
+	}
+	return 0
+}
+
+func (x *TargetStats) GetEnded() uint64 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
+func (x *TargetStats) GetHits() uint64 {
+	if x != nil {
+		return x.Hits
+	}
+	return 0
+}
+
+func (x *TargetStats) GetMisses() uint64 {
+	if x != nil {
+		return x.Misses
+	}
+	return 0
+}
+
+func (x *TargetStats) GetBypasses() uint64 {
+	if x != nil {
+		return x.Bypasses
+	}
+	return 0
+}
+
+func (x *TargetStats) GetResponses() *ResponseTotals {
+	if x != nil {
+		return x.Responses
+	}
+	return nil
+}
+
+func (x *TargetStats) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *TargetStats) GetPhases() []*PhaseSummary {
+	if x != nil {
+		return x.Phases
+	}
+	return nil
+}
+
+// Window is what happened in a stretch of time that ends now.
+type Window struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Length *durationpb.Duration   `protobuf:"bytes,1,opt,name=length,proto3" json:"length,omitempty"`
+	// Sorted by result, then phase. Minimum and maximum are as exact as the quantiles.
+	Phases []*PhaseSummary `protobuf:"bytes,2,rep,name=phases,proto3" json:"phases,omitempty"`
+	// Sessions answered with 101.
+	Accepted  uint64          `protobuf:"varint,3,opt,name=accepted,proto3" json:"accepted,omitempty"`
+	Ended     uint64          `protobuf:"varint,4,opt,name=ended,proto3" json:"ended,omitempty"`
+	Responses *ResponseTotals `protobuf:"bytes,5,opt,name=responses,proto3" json:"responses,omitempty"`
+	Usage     *Usage          `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Client to upstream: frames and bytes.
+	Up *Flow `protobuf:"bytes,7,opt,name=up,proto3" json:"up,omitempty"`
+	// Upstream to client: frames and bytes.
+	Down          *Flow `protobuf:"bytes,8,opt,name=down,proto3" json:"down,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Window) Reset() {
+	*x = Window{}
+	mi := &file_rtd_v1_stats_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Window) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Window) ProtoMessage() {}
+
+func (x *Window) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_stats_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Window.ProtoReflect.Descriptor instead.
+func (*Window) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Window) GetLength() *durationpb.Duration {
+	if x != nil {
+		return x.Length
+	}
+	return nil
+}
+
+func (x *Window) GetPhases() []*PhaseSummary {
+	if x != nil {
+		return x.Phases
+	}
+	return nil
+}
+
+func (x *Window) GetAccepted() uint64 {
+	if x != nil {
+		return x.Accepted
+	}
+	return 0
+}
+
+func (x *Window) GetEnded() uint64 {
+	if x != nil {
+		return x.Ended
+	}
+	return 0
+}
+
+func (x *Window) GetResponses() *ResponseTotals {
+	if x != nil {
+		return x.Responses
+	}
+	return nil
+}
+
+func (x *Window) GetUsage() *Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+func (x *Window) GetUp() *Flow {
+	if x != nil {
+		return x.Up
+	}
+	return nil
+}
+
+func (x *Window) GetDown() *Flow {
+	if x != nil {
+		return x.Down
+	}
+	return nil
+}
+
 // Stats is one snapshot.
 type Stats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -695,18 +1426,24 @@ type Stats struct {
 	Uptime *durationpb.Duration `protobuf:"bytes,2,opt,name=uptime,proto3" json:"uptime,omitempty"`
 	// Sorted by name, then key.
 	Pools []*Pool `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
-	// Sorted by phase, then result.
-	Phases        []*PhaseSummary `protobuf:"bytes,4,rep,name=phases,proto3" json:"phases,omitempty"`
-	Memory        *Memory         `protobuf:"bytes,5,opt,name=memory,proto3" json:"memory,omitempty"`
-	Relay         *Relay          `protobuf:"bytes,6,opt,name=relay,proto3" json:"relay,omitempty"`
-	Sessions      *SessionTotals  `protobuf:"bytes,7,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	// Over all targets, sorted by result, then phase.
+	Phases   []*PhaseSummary `protobuf:"bytes,4,rep,name=phases,proto3" json:"phases,omitempty"`
+	Memory   *Memory         `protobuf:"bytes,5,opt,name=memory,proto3" json:"memory,omitempty"`
+	Relay    *Relay          `protobuf:"bytes,6,opt,name=relay,proto3" json:"relay,omitempty"`
+	Sessions *SessionTotals  `protobuf:"bytes,7,opt,name=sessions,proto3" json:"sessions,omitempty"`
+	// The last minute, within ten seconds; all there was in a younger daemon.
+	LastMinute *Window `protobuf:"bytes,8,opt,name=last_minute,json=lastMinute,proto3" json:"last_minute,omitempty"`
+	// What came since the snapshot before. Only in a watch, from the second on.
+	LastInterval *Window `protobuf:"bytes,9,opt,name=last_interval,json=lastInterval,proto3" json:"last_interval,omitempty"`
+	// Sorted by name.
+	Targets       []*TargetStats `protobuf:"bytes,10,rep,name=targets,proto3" json:"targets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stats) Reset() {
 	*x = Stats{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[6]
+	mi := &file_rtd_v1_stats_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +1455,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[6]
+	mi := &file_rtd_v1_stats_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +1468,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{6}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Stats) GetTime() *timestamppb.Timestamp {
@@ -783,6 +1520,27 @@ func (x *Stats) GetSessions() *SessionTotals {
 	return nil
 }
 
+func (x *Stats) GetLastMinute() *Window {
+	if x != nil {
+		return x.LastMinute
+	}
+	return nil
+}
+
+func (x *Stats) GetLastInterval() *Window {
+	if x != nil {
+		return x.LastInterval
+	}
+	return nil
+}
+
+func (x *Stats) GetTargets() []*TargetStats {
+	if x != nil {
+		return x.Targets
+	}
+	return nil
+}
+
 type GetStatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -791,7 +1549,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[7]
+	mi := &file_rtd_v1_stats_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -803,7 +1561,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[7]
+	mi := &file_rtd_v1_stats_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -816,7 +1574,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{7}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{13}
 }
 
 type GetStatsResponse struct {
@@ -828,7 +1586,7 @@ type GetStatsResponse struct {
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[8]
+	mi := &file_rtd_v1_stats_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -840,7 +1598,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[8]
+	mi := &file_rtd_v1_stats_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -853,7 +1611,7 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{8}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetStatsResponse) GetStats() *Stats {
@@ -873,7 +1631,7 @@ type WatchStatsRequest struct {
 
 func (x *WatchStatsRequest) Reset() {
 	*x = WatchStatsRequest{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[9]
+	mi := &file_rtd_v1_stats_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +1643,7 @@ func (x *WatchStatsRequest) String() string {
 func (*WatchStatsRequest) ProtoMessage() {}
 
 func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[9]
+	mi := &file_rtd_v1_stats_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +1656,7 @@ func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatsRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{9}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchStatsRequest) GetInterval() *durationpb.Duration {
@@ -917,7 +1675,7 @@ type WatchStatsResponse struct {
 
 func (x *WatchStatsResponse) Reset() {
 	*x = WatchStatsResponse{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[10]
+	mi := &file_rtd_v1_stats_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1687,7 @@ func (x *WatchStatsResponse) String() string {
 func (*WatchStatsResponse) ProtoMessage() {}
 
 func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[10]
+	mi := &file_rtd_v1_stats_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1700,7 @@ func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatsResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{10}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchStatsResponse) GetStats() *Stats {
@@ -969,7 +1727,7 @@ const file_rtd_v1_stats_proto_rawDesc = "" +
 	"\fPhaseSummary\x12#\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\r.rtd.v1.PhaseR\x05phase\x12*\n" +
 	"\x06result\x18\x02 \x01(\x0e2\x12.rtd.v1.PoolResultR\x06result\x12)\n" +
-	"\asummary\x18\x03 \x01(\v2\x0f.rtd.v1.SummaryR\asummary\"\xa2\x04\n" +
+	"\asummary\x18\x03 \x01(\v2\x0f.rtd.v1.SummaryR\asummary\"\xe1\x06\n" +
 	"\x06Memory\x12\x1b\n" +
 	"\trss_bytes\x18\x01 \x01(\x04R\brssBytes\x12 \n" +
 	"\tpss_bytes\x18\x02 \x01(\x04H\x00R\bpssBytes\x88\x01\x01\x12\x1d\n" +
@@ -987,13 +1745,40 @@ const file_rtd_v1_stats_proto_rawDesc = "" +
 	"goroutines\x18\v \x01(\rR\n" +
 	"goroutines\x12\"\n" +
 	"\n" +
-	"open_files\x18\f \x01(\rH\x04R\topenFiles\x88\x01\x01B\f\n" +
+	"open_files\x18\f \x01(\rH\x04R\topenFiles\x88\x01\x01\x12&\n" +
+	"\x0fheap_idle_bytes\x18\r \x01(\x04R\rheapIdleBytes\x12)\n" +
+	"\x0ehost_tcp_bytes\x18\x0e \x01(\x04H\x05R\fhostTcpBytes\x88\x01\x01\x121\n" +
+	"\x12cgroup_limit_bytes\x18\x0f \x01(\x04H\x06R\x10cgroupLimitBytes\x88\x01\x01\x122\n" +
+	"\bmarginal\x18\x10 \x01(\v2\x16.rtd.v1.MarginalMemoryR\bmarginal\x12)\n" +
+	"\x05peaks\x18\x11 \x01(\v2\x13.rtd.v1.MemoryPeaksR\x05peaks\x12.\n" +
+	"\x13session_state_bytes\x18\x12 \x01(\x04R\x11sessionStateBytesB\f\n" +
 	"\n" +
 	"_pss_bytesB\x17\n" +
 	"\x15_kernel_sockets_bytesB\x0f\n" +
 	"\r_cgroup_bytesB\x14\n" +
 	"\x12_per_session_bytesB\r\n" +
-	"\v_open_files\"\xeb\x01\n" +
+	"\v_open_filesB\x11\n" +
+	"\x0f_host_tcp_bytesB\x15\n" +
+	"\x13_cgroup_limit_bytes\"\xd6\x01\n" +
+	"\x0eMarginalMemory\x12*\n" +
+	"\x11per_session_bytes\x18\x01 \x01(\x01R\x0fperSessionBytes\x12\x1b\n" +
+	"\tlow_bytes\x18\x02 \x01(\x01R\blowBytes\x12\x1d\n" +
+	"\n" +
+	"high_bytes\x18\x03 \x01(\x01R\thighBytes\x12\x16\n" +
+	"\x06points\x18\x04 \x01(\rR\x06points\x12#\n" +
+	"\rfrom_sessions\x18\x05 \x01(\rR\ffromSessions\x12\x1f\n" +
+	"\vto_sessions\x18\x06 \x01(\rR\n" +
+	"toSessions\"\x91\x02\n" +
+	"\vMemoryPeaks\x12\x1b\n" +
+	"\trss_bytes\x18\x01 \x01(\x04R\brssBytes\x12\x1d\n" +
+	"\n" +
+	"heap_bytes\x18\x02 \x01(\x04R\theapBytes\x12!\n" +
+	"\fstacks_bytes\x18\x03 \x01(\x04R\vstacksBytes\x125\n" +
+	"\x14kernel_sockets_bytes\x18\x04 \x01(\x04H\x00R\x12kernelSocketsBytes\x88\x01\x01\x12&\n" +
+	"\fcgroup_bytes\x18\x05 \x01(\x04H\x01R\vcgroupBytes\x88\x01\x01\x12\x1a\n" +
+	"\bsessions\x18\x06 \x01(\rR\bsessionsB\x17\n" +
+	"\x15_kernel_sockets_bytesB\x0f\n" +
+	"\r_cgroup_bytes\"\x83\x02\n" +
 	"\x04Flow\x12\x16\n" +
 	"\x06frames\x18\x01 \x01(\x04R\x06frames\x12\x1a\n" +
 	"\bmessages\x18\x02 \x01(\x04R\bmessages\x12\x14\n" +
@@ -1001,7 +1786,8 @@ const file_rtd_v1_stats_proto_rawDesc = "" +
 	"\x0epings_answered\x18\x04 \x01(\x04R\rpingsAnswered\x12:\n" +
 	"\vadded_total\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\n" +
 	"addedTotal\x126\n" +
-	"\tadded_max\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\baddedMax\"\xd2\x01\n" +
+	"\tadded_max\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\baddedMax\x12\x16\n" +
+	"\x06chunks\x18\a \x01(\x04R\x06chunks\"\xd2\x01\n" +
 	"\x05Relay\x12\x16\n" +
 	"\x06parked\x18\x01 \x01(\rR\x06parked\x12\x12\n" +
 	"\x04live\x18\x02 \x01(\rR\x04live\x12\x1c\n" +
@@ -1010,16 +1796,62 @@ const file_rtd_v1_stats_proto_rawDesc = "" +
 	"\x04down\x18\x05 \x01(\v2\f.rtd.v1.FlowR\x04down\x12\x1d\n" +
 	"\n" +
 	"held_bytes\x18\x06 \x01(\x04R\theldBytes\x12 \n" +
-	"\vdescriptors\x18\a \x01(\rR\vdescriptors\"\xed\x01\n" +
+	"\vdescriptors\x18\a \x01(\rR\vdescriptors\"\xd3\x02\n" +
 	"\rSessionTotals\x12\x12\n" +
 	"\x04open\x18\x01 \x01(\rR\x04open\x12\x1a\n" +
 	"\baccepted\x18\x02 \x01(\x04R\baccepted\x12\x14\n" +
 	"\x05ended\x18\x03 \x01(\x04R\x05ended\x12<\n" +
 	"\arefused\x18\x04 \x03(\v2\".rtd.v1.SessionTotals.RefusedEntryR\arefused\x12\x1c\n" +
-	"\tresponses\x18\x05 \x01(\x04R\tresponses\x1a:\n" +
+	"\tresponses\x18\x05 \x01(\x04R\tresponses\x12?\n" +
+	"\x0fresponse_totals\x18\x06 \x01(\v2\x16.rtd.v1.ResponseTotalsR\x0eresponseTotals\x12#\n" +
+	"\x05usage\x18\a \x01(\v2\r.rtd.v1.UsageR\x05usage\x1a:\n" +
 	"\fRefusedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xbc\x02\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xec\x01\n" +
+	"\x0eResponseTotals\x12\x18\n" +
+	"\astarted\x18\x01 \x01(\x04R\astarted\x12\x1c\n" +
+	"\tcompleted\x18\x02 \x01(\x04R\tcompleted\x12\x1c\n" +
+	"\tcancelled\x18\x03 \x01(\x04R\tcancelled\x12\x16\n" +
+	"\x06failed\x18\x04 \x01(\x04R\x06failed\x12\x1e\n" +
+	"\n" +
+	"incomplete\x18\x05 \x01(\x04R\n" +
+	"incomplete\x12 \n" +
+	"\vinterrupted\x18\x06 \x01(\x04R\vinterrupted\x12\x12\n" +
+	"\x04lost\x18\a \x01(\x04R\x04lost\x12\x16\n" +
+	"\x06errors\x18\b \x01(\x04R\x06errors\"\x93\x02\n" +
+	"\x05Usage\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\x04R\x05input\x12\x16\n" +
+	"\x06output\x18\x02 \x01(\x04R\x06output\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x1d\n" +
+	"\n" +
+	"input_text\x18\x04 \x01(\x04R\tinputText\x12\x1f\n" +
+	"\vinput_audio\x18\x05 \x01(\x04R\n" +
+	"inputAudio\x12\x1f\n" +
+	"\vinput_image\x18\x06 \x01(\x04R\n" +
+	"inputImage\x12!\n" +
+	"\finput_cached\x18\a \x01(\x04R\vinputCached\x12\x1f\n" +
+	"\voutput_text\x18\b \x01(\x04R\n" +
+	"outputText\x12!\n" +
+	"\foutput_audio\x18\t \x01(\x04R\voutputAudio\"\xa8\x02\n" +
+	"\vTargetStats\x12\x16\n" +
+	"\x06target\x18\x01 \x01(\tR\x06target\x12\x1a\n" +
+	"\baccepted\x18\x02 \x01(\x04R\baccepted\x12\x14\n" +
+	"\x05ended\x18\x03 \x01(\x04R\x05ended\x12\x12\n" +
+	"\x04hits\x18\x04 \x01(\x04R\x04hits\x12\x16\n" +
+	"\x06misses\x18\x05 \x01(\x04R\x06misses\x12\x1a\n" +
+	"\bbypasses\x18\x06 \x01(\x04R\bbypasses\x124\n" +
+	"\tresponses\x18\a \x01(\v2\x16.rtd.v1.ResponseTotalsR\tresponses\x12#\n" +
+	"\x05usage\x18\b \x01(\v2\r.rtd.v1.UsageR\x05usage\x12,\n" +
+	"\x06phases\x18\t \x03(\v2\x14.rtd.v1.PhaseSummaryR\x06phases\"\xb6\x02\n" +
+	"\x06Window\x121\n" +
+	"\x06length\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x06length\x12,\n" +
+	"\x06phases\x18\x02 \x03(\v2\x14.rtd.v1.PhaseSummaryR\x06phases\x12\x1a\n" +
+	"\baccepted\x18\x03 \x01(\x04R\baccepted\x12\x14\n" +
+	"\x05ended\x18\x04 \x01(\x04R\x05ended\x124\n" +
+	"\tresponses\x18\x05 \x01(\v2\x16.rtd.v1.ResponseTotalsR\tresponses\x12#\n" +
+	"\x05usage\x18\x06 \x01(\v2\r.rtd.v1.UsageR\x05usage\x12\x1c\n" +
+	"\x02up\x18\a \x01(\v2\f.rtd.v1.FlowR\x02up\x12 \n" +
+	"\x04down\x18\b \x01(\v2\f.rtd.v1.FlowR\x04down\"\xd1\x03\n" +
 	"\x05Stats\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x121\n" +
 	"\x06uptime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06uptime\x12\"\n" +
@@ -1027,14 +1859,19 @@ const file_rtd_v1_stats_proto_rawDesc = "" +
 	"\x06phases\x18\x04 \x03(\v2\x14.rtd.v1.PhaseSummaryR\x06phases\x12&\n" +
 	"\x06memory\x18\x05 \x01(\v2\x0e.rtd.v1.MemoryR\x06memory\x12#\n" +
 	"\x05relay\x18\x06 \x01(\v2\r.rtd.v1.RelayR\x05relay\x121\n" +
-	"\bsessions\x18\a \x01(\v2\x15.rtd.v1.SessionTotalsR\bsessions\"\x11\n" +
+	"\bsessions\x18\a \x01(\v2\x15.rtd.v1.SessionTotalsR\bsessions\x12/\n" +
+	"\vlast_minute\x18\b \x01(\v2\x0e.rtd.v1.WindowR\n" +
+	"lastMinute\x123\n" +
+	"\rlast_interval\x18\t \x01(\v2\x0e.rtd.v1.WindowR\flastInterval\x12-\n" +
+	"\atargets\x18\n" +
+	" \x03(\v2\x13.rtd.v1.TargetStatsR\atargets\"\x11\n" +
 	"\x0fGetStatsRequest\"7\n" +
 	"\x10GetStatsResponse\x12#\n" +
 	"\x05stats\x18\x01 \x01(\v2\r.rtd.v1.StatsR\x05stats\"J\n" +
 	"\x11WatchStatsRequest\x125\n" +
 	"\binterval\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\binterval\"9\n" +
 	"\x12WatchStatsResponse\x12#\n" +
-	"\x05stats\x18\x01 \x01(\v2\r.rtd.v1.StatsR\x05stats*\xd1\x01\n" +
+	"\x05stats\x18\x01 \x01(\v2\r.rtd.v1.StatsR\x05stats*\xb7\x03\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fPHASE_POOL_WAIT\x10\x01\x12\r\n" +
@@ -1049,7 +1886,17 @@ const file_rtd_v1_stats_proto_rawDesc = "" +
 	"\x11PHASE_FIRST_AUDIO\x10\t\x12\x0e\n" +
 	"\n" +
 	"PHASE_TURN\x10\n" +
-	"2\x94\x01\n" +
+	"\x12\x10\n" +
+	"\fPHASE_ACCEPT\x10\v\x12\x18\n" +
+	"\x14PHASE_UPSTREAM_READY\x10\f\x12\x15\n" +
+	"\x11PHASE_FIRST_FRAME\x10\r\x12\x11\n" +
+	"\rPHASE_CREATED\x10\x0e\x12\x12\n" +
+	"\x0ePHASE_ADDED_UP\x10\x0f\x12\x14\n" +
+	"\x10PHASE_ADDED_DOWN\x10\x10\x12\x16\n" +
+	"\x12PHASE_JITTER_IN_UP\x10\x11\x12\x18\n" +
+	"\x14PHASE_JITTER_IN_DOWN\x10\x12\x12\x17\n" +
+	"\x13PHASE_JITTER_OUT_UP\x10\x13\x12\x19\n" +
+	"\x15PHASE_JITTER_OUT_DOWN\x10\x142\x94\x01\n" +
 	"\fStatsService\x12=\n" +
 	"\bGetStats\x12\x17.rtd.v1.GetStatsRequest\x1a\x18.rtd.v1.GetStatsResponse\x12E\n" +
 	"\n" +
@@ -1068,61 +1915,83 @@ func file_rtd_v1_stats_proto_rawDescGZIP() []byte {
 }
 
 var file_rtd_v1_stats_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_rtd_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_rtd_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_rtd_v1_stats_proto_goTypes = []any{
 	(Phase)(0),                    // 0: rtd.v1.Phase
 	(*Summary)(nil),               // 1: rtd.v1.Summary
 	(*PhaseSummary)(nil),          // 2: rtd.v1.PhaseSummary
 	(*Memory)(nil),                // 3: rtd.v1.Memory
-	(*Flow)(nil),                  // 4: rtd.v1.Flow
-	(*Relay)(nil),                 // 5: rtd.v1.Relay
-	(*SessionTotals)(nil),         // 6: rtd.v1.SessionTotals
-	(*Stats)(nil),                 // 7: rtd.v1.Stats
-	(*GetStatsRequest)(nil),       // 8: rtd.v1.GetStatsRequest
-	(*GetStatsResponse)(nil),      // 9: rtd.v1.GetStatsResponse
-	(*WatchStatsRequest)(nil),     // 10: rtd.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),    // 11: rtd.v1.WatchStatsResponse
-	nil,                           // 12: rtd.v1.SessionTotals.RefusedEntry
-	(*durationpb.Duration)(nil),   // 13: google.protobuf.Duration
-	(PoolResult)(0),               // 14: rtd.v1.PoolResult
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
-	(*Pool)(nil),                  // 16: rtd.v1.Pool
+	(*MarginalMemory)(nil),        // 4: rtd.v1.MarginalMemory
+	(*MemoryPeaks)(nil),           // 5: rtd.v1.MemoryPeaks
+	(*Flow)(nil),                  // 6: rtd.v1.Flow
+	(*Relay)(nil),                 // 7: rtd.v1.Relay
+	(*SessionTotals)(nil),         // 8: rtd.v1.SessionTotals
+	(*ResponseTotals)(nil),        // 9: rtd.v1.ResponseTotals
+	(*Usage)(nil),                 // 10: rtd.v1.Usage
+	(*TargetStats)(nil),           // 11: rtd.v1.TargetStats
+	(*Window)(nil),                // 12: rtd.v1.Window
+	(*Stats)(nil),                 // 13: rtd.v1.Stats
+	(*GetStatsRequest)(nil),       // 14: rtd.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),      // 15: rtd.v1.GetStatsResponse
+	(*WatchStatsRequest)(nil),     // 16: rtd.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),    // 17: rtd.v1.WatchStatsResponse
+	nil,                           // 18: rtd.v1.SessionTotals.RefusedEntry
+	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
+	(PoolResult)(0),               // 20: rtd.v1.PoolResult
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*Pool)(nil),                  // 22: rtd.v1.Pool
 }
 var file_rtd_v1_stats_proto_depIdxs = []int32{
-	13, // 0: rtd.v1.Summary.min:type_name -> google.protobuf.Duration
-	13, // 1: rtd.v1.Summary.p50:type_name -> google.protobuf.Duration
-	13, // 2: rtd.v1.Summary.p90:type_name -> google.protobuf.Duration
-	13, // 3: rtd.v1.Summary.p99:type_name -> google.protobuf.Duration
-	13, // 4: rtd.v1.Summary.p999:type_name -> google.protobuf.Duration
-	13, // 5: rtd.v1.Summary.max:type_name -> google.protobuf.Duration
-	13, // 6: rtd.v1.Summary.mean:type_name -> google.protobuf.Duration
+	19, // 0: rtd.v1.Summary.min:type_name -> google.protobuf.Duration
+	19, // 1: rtd.v1.Summary.p50:type_name -> google.protobuf.Duration
+	19, // 2: rtd.v1.Summary.p90:type_name -> google.protobuf.Duration
+	19, // 3: rtd.v1.Summary.p99:type_name -> google.protobuf.Duration
+	19, // 4: rtd.v1.Summary.p999:type_name -> google.protobuf.Duration
+	19, // 5: rtd.v1.Summary.max:type_name -> google.protobuf.Duration
+	19, // 6: rtd.v1.Summary.mean:type_name -> google.protobuf.Duration
 	0,  // 7: rtd.v1.PhaseSummary.phase:type_name -> rtd.v1.Phase
-	14, // 8: rtd.v1.PhaseSummary.result:type_name -> rtd.v1.PoolResult
+	20, // 8: rtd.v1.PhaseSummary.result:type_name -> rtd.v1.PoolResult
 	1,  // 9: rtd.v1.PhaseSummary.summary:type_name -> rtd.v1.Summary
-	13, // 10: rtd.v1.Flow.added_total:type_name -> google.protobuf.Duration
-	13, // 11: rtd.v1.Flow.added_max:type_name -> google.protobuf.Duration
-	4,  // 12: rtd.v1.Relay.up:type_name -> rtd.v1.Flow
-	4,  // 13: rtd.v1.Relay.down:type_name -> rtd.v1.Flow
-	12, // 14: rtd.v1.SessionTotals.refused:type_name -> rtd.v1.SessionTotals.RefusedEntry
-	15, // 15: rtd.v1.Stats.time:type_name -> google.protobuf.Timestamp
-	13, // 16: rtd.v1.Stats.uptime:type_name -> google.protobuf.Duration
-	16, // 17: rtd.v1.Stats.pools:type_name -> rtd.v1.Pool
-	2,  // 18: rtd.v1.Stats.phases:type_name -> rtd.v1.PhaseSummary
-	3,  // 19: rtd.v1.Stats.memory:type_name -> rtd.v1.Memory
-	5,  // 20: rtd.v1.Stats.relay:type_name -> rtd.v1.Relay
-	6,  // 21: rtd.v1.Stats.sessions:type_name -> rtd.v1.SessionTotals
-	7,  // 22: rtd.v1.GetStatsResponse.stats:type_name -> rtd.v1.Stats
-	13, // 23: rtd.v1.WatchStatsRequest.interval:type_name -> google.protobuf.Duration
-	7,  // 24: rtd.v1.WatchStatsResponse.stats:type_name -> rtd.v1.Stats
-	8,  // 25: rtd.v1.StatsService.GetStats:input_type -> rtd.v1.GetStatsRequest
-	10, // 26: rtd.v1.StatsService.WatchStats:input_type -> rtd.v1.WatchStatsRequest
-	9,  // 27: rtd.v1.StatsService.GetStats:output_type -> rtd.v1.GetStatsResponse
-	11, // 28: rtd.v1.StatsService.WatchStats:output_type -> rtd.v1.WatchStatsResponse
-	27, // [27:29] is the sub-list for method output_type
-	25, // [25:27] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	4,  // 10: rtd.v1.Memory.marginal:type_name -> rtd.v1.MarginalMemory
+	5,  // 11: rtd.v1.Memory.peaks:type_name -> rtd.v1.MemoryPeaks
+	19, // 12: rtd.v1.Flow.added_total:type_name -> google.protobuf.Duration
+	19, // 13: rtd.v1.Flow.added_max:type_name -> google.protobuf.Duration
+	6,  // 14: rtd.v1.Relay.up:type_name -> rtd.v1.Flow
+	6,  // 15: rtd.v1.Relay.down:type_name -> rtd.v1.Flow
+	18, // 16: rtd.v1.SessionTotals.refused:type_name -> rtd.v1.SessionTotals.RefusedEntry
+	9,  // 17: rtd.v1.SessionTotals.response_totals:type_name -> rtd.v1.ResponseTotals
+	10, // 18: rtd.v1.SessionTotals.usage:type_name -> rtd.v1.Usage
+	9,  // 19: rtd.v1.TargetStats.responses:type_name -> rtd.v1.ResponseTotals
+	10, // 20: rtd.v1.TargetStats.usage:type_name -> rtd.v1.Usage
+	2,  // 21: rtd.v1.TargetStats.phases:type_name -> rtd.v1.PhaseSummary
+	19, // 22: rtd.v1.Window.length:type_name -> google.protobuf.Duration
+	2,  // 23: rtd.v1.Window.phases:type_name -> rtd.v1.PhaseSummary
+	9,  // 24: rtd.v1.Window.responses:type_name -> rtd.v1.ResponseTotals
+	10, // 25: rtd.v1.Window.usage:type_name -> rtd.v1.Usage
+	6,  // 26: rtd.v1.Window.up:type_name -> rtd.v1.Flow
+	6,  // 27: rtd.v1.Window.down:type_name -> rtd.v1.Flow
+	21, // 28: rtd.v1.Stats.time:type_name -> google.protobuf.Timestamp
+	19, // 29: rtd.v1.Stats.uptime:type_name -> google.protobuf.Duration
+	22, // 30: rtd.v1.Stats.pools:type_name -> rtd.v1.Pool
+	2,  // 31: rtd.v1.Stats.phases:type_name -> rtd.v1.PhaseSummary
+	3,  // 32: rtd.v1.Stats.memory:type_name -> rtd.v1.Memory
+	7,  // 33: rtd.v1.Stats.relay:type_name -> rtd.v1.Relay
+	8,  // 34: rtd.v1.Stats.sessions:type_name -> rtd.v1.SessionTotals
+	12, // 35: rtd.v1.Stats.last_minute:type_name -> rtd.v1.Window
+	12, // 36: rtd.v1.Stats.last_interval:type_name -> rtd.v1.Window
+	11, // 37: rtd.v1.Stats.targets:type_name -> rtd.v1.TargetStats
+	13, // 38: rtd.v1.GetStatsResponse.stats:type_name -> rtd.v1.Stats
+	19, // 39: rtd.v1.WatchStatsRequest.interval:type_name -> google.protobuf.Duration
+	13, // 40: rtd.v1.WatchStatsResponse.stats:type_name -> rtd.v1.Stats
+	14, // 41: rtd.v1.StatsService.GetStats:input_type -> rtd.v1.GetStatsRequest
+	16, // 42: rtd.v1.StatsService.WatchStats:input_type -> rtd.v1.WatchStatsRequest
+	15, // 43: rtd.v1.StatsService.GetStats:output_type -> rtd.v1.GetStatsResponse
+	17, // 44: rtd.v1.StatsService.WatchStats:output_type -> rtd.v1.WatchStatsResponse
+	43, // [43:45] is the sub-list for method output_type
+	41, // [41:43] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_rtd_v1_stats_proto_init() }
@@ -1132,13 +2001,14 @@ func file_rtd_v1_stats_proto_init() {
 	}
 	file_rtd_v1_pool_proto_init()
 	file_rtd_v1_stats_proto_msgTypes[2].OneofWrappers = []any{}
+	file_rtd_v1_stats_proto_msgTypes[4].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rtd_v1_stats_proto_rawDesc), len(file_rtd_v1_stats_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   12,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
