@@ -19,7 +19,7 @@ import (
 
 // Sessions that were in use while their pool was resized and replaced leave nothing behind when they end.
 func TestCaseB4NothingOfAnOldGenerationStays(t *testing.T) {
-	up := wiretest.NewUpstream(t, readyUnlessGone)
+	up := wiretest.NewUpstream(t, wiretest.Ready)
 	r := startRig(t, up, 5, twoModels)
 	ctl := r.control()
 	r.await("warm pools", func() bool { return r.warm() == 10 })
@@ -51,11 +51,14 @@ func TestCaseB4NothingOfAnOldGenerationStays(t *testing.T) {
 	}
 	const want = 4 + 5
 	up.Await("old generations gone", func(u *wiretest.Upstream) bool { return u.Open() == want && r.warm() == want })
-	for _, p := range must(ctl.Pools(t.Context())) {
-		if p.GetActive() != 0 || p.GetRecycling() != 0 {
-			t.Errorf("%v", p)
+	r.await("pools at rest", func() bool {
+		for _, p := range must(ctl.Pools(t.Context())) {
+			if p.GetActive()+p.GetRecycling()+p.GetClosing()+p.GetDialing() > 0 || p.GetIdle() != p.GetSize() {
+				return false
+			}
 		}
-	}
+		return true
+	})
 	if fresh := up.Dials() - recycled; fresh > want {
 		t.Errorf("%d dials for %d sessions after the last recycling", fresh, want)
 	}

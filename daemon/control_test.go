@@ -1,12 +1,10 @@
 package daemon
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -55,19 +53,6 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
-}
-
-// readyUnlessGone is wiretest.Ready for tests in which dials are cancelled.
-func readyUnlessGone(c *wiretest.UpstreamConn) {
-	head, err := c.TryReadHead()
-	if err != nil {
-		return
-	}
-	req, err := http.ReadRequest(bufio.NewReader(strings.NewReader(head)))
-	if err != nil || c.TrySend(append([]byte(wiretest.Switching(req)), c.Frame(true, wiretest.Text, []byte(wiretest.SessionCreated))...)) != nil {
-		return
-	}
-	c.Echo()
 }
 
 func twoModels(c *Config) {
@@ -146,7 +131,7 @@ func TestPoolVerbs(t *testing.T) {
 // The answers of concurrent resizes form one chain, each with the size of the one before, and its end is what holds: so
 // the last one acknowledged wins, whatever the order on the wire.
 func TestTwoClientsResizeAtOnce(t *testing.T) {
-	r := startRig(t, wiretest.NewUpstream(t, readyUnlessGone), 1)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1)
 	const calls = 40
 	var mu sync.Mutex
 	next := map[uint32]uint32{} // size → the size that replaced it
@@ -331,6 +316,7 @@ func TestEveryRPCIsForReadersOrAdmins(t *testing.T) {
 		"/rtd.v1.PoolService/ResizePool", "/rtd.v1.PoolService/PausePool", "/rtd.v1.PoolService/ResumePool",
 		"/rtd.v1.PoolService/DrainPool", "/rtd.v1.PoolService/RecyclePool", "/rtd.v1.SessionService/CloseSession",
 		"/rtd.v1.DaemonService/DrainDaemon", "/rtd.v1.DaemonService/ResumeDaemon", "/rtd.v1.DaemonService/SetLogLevel",
+		"/rtd.v1.DaemonService/ReloadDaemon", "/rtd.v1.DaemonService/MintToken",
 	}
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0)
 	for service, info := range r.newControlServer().GetServiceInfo() {

@@ -159,7 +159,7 @@ func TestAStopEndsADrainAndCannotBeResumed(t *testing.T) {
 func TestAPauseOutlastsADrain(t *testing.T) {
 	f := func(before, during func(*client.Client), paused bool) {
 		t.Helper()
-		r := startRig(t, wiretest.NewUpstream(t, readyUnlessGone), 1)
+		r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1)
 		c := r.control()
 		before(c)
 		r.drained(0)

@@ -93,7 +93,10 @@ func (r *rig) await(what string, cond func() bool) {
 	r.t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("no %s within 10 s; pool: %+v", what, r.pool().Stats())
+			for _, p := range r.pools.List() {
+				r.t.Logf("%+v", p.Stats())
+			}
+			r.t.Fatalf("no %s within 10 s", what)
 		}
 	}
 }

@@ -15,13 +15,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtd-project/rtd/cmd/rtctl/command"
 	"github.com/rtd-project/rtd/internal/wiretest"
 )
 
-// TestMain lets the test binary stand in for rtd: a real process with real signals, without a second build.
+// TestMain lets the test binary stand in for rtd and rtctl: real processes with real signals, without a second build.
 func TestMain(m *testing.M) {
-	if os.Getenv("RTD_TEST_MAIN") == "1" {
+	switch os.Getenv("RTD_TEST_MAIN") {
+	case "1":
 		os.Exit(run(os.Args[1:]))
+	case "rtctl":
+		os.Exit(command.Execute(os.Args[1:], os.Stdout, os.Stderr))
+	case "calls":
+		os.Exit(callEverything(os.Getenv("RTD_SOCKET")))
+	}
+	if os.Getenv("GORACE") == "" {
+		os.Setenv("GORACE", "atexit_sleep_ms=0") // else every process takes a second to end under the race detector
 	}
 	os.Exit(m.Run())
 }
