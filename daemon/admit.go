@@ -2,18 +2,23 @@ package daemon
 
 import (
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/rtd-project/rtd/internal/auth"
 	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/redact"
 	"github.com/rtd-project/rtd/internal/wire"
 )
 
 // admission is what a client was let in with, from admit to the end of its session.
 type admission struct {
-	key   string // name of its key, "" for none
-	grant *auth.Grant
+	key       string         // name of its key, "" for none
+	own       bool           // its own credential goes upstream
+	requestID string         // its X-Request-Id, "" for none that can be shown
+	hidden    *redact.Hidden // its credential, until the last log line
+	grant     *auth.Grant
 
 	limits   *limits // nil: not counted
 	released atomic.Bool
@@ -30,11 +35,16 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 		return dialect.Ask{}, err
 	}
 	now := time.Now()
-	who, err := set.identify(req, now)
+	credential := dialect.ClientCredential(req.Query, req.Header, req.Subprotocols).Reveal()
+	s.hidden = d.redact.Hide(credential)
+	who, err := set.auth.Identify(credential, now)
 	if err != nil {
 		return dialect.Ask{}, err
 	}
-	s.key = who.KeyName()
+	s.key, s.own = who.KeyName(), who.PassThrough()
+	if s.own && len(credential) > maxOwnCredential {
+		return dialect.Ask{}, errOwnTooLong
+	}
 	ask, err := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)
 	if err != nil {
 		return ask, err
@@ -56,9 +66,22 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 	return ask, nil
 }
 
-// identify says whose request this is.
-func (set *settings) identify(req *wire.Request, now time.Time) (auth.Identity, error) {
-	return set.auth.Identify(dialect.ClientCredential(req.Query, req.Header, req.Subprotocols).Reveal(), now)
+// maxRequestID bounds an X-Request-Id in bytes.
+const maxRequestID = 128
+
+// requestID returns the client's name for its request, if it is harmless wherever it is printed.
+func (d *Daemon) requestID(req *wire.Request) string {
+	values := req.Header["X-Request-Id"]
+	if len(values) != 1 || len(values[0]) > maxRequestID || d.redact.String(values[0]) != values[0] {
+		return ""
+	}
+	for _, c := range []byte(values[0]) {
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
+		if !letter && (c < '0' || c > '9') && strings.IndexByte("-_.:/+=@", c) < 0 {
+			return ""
+		}
+	}
+	return strings.Clone(values[0])
 }
 
 // origin returns a request's one Origin, "" when it has none, or refuses one that is not listed.

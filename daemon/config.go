@@ -180,7 +180,7 @@ func (c Config) validate() error {
 			}
 			seen[m] = true
 		}
-		errs = append(errs, r.Upstream.validate())
+		errs = append(errs, r.Upstream.validate(c.Auth.PassThrough))
 		if err := r.Pool.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("pool of models %s: %w", strings.Join(r.Models, ", "), err))
 		}
@@ -220,11 +220,11 @@ func checkListen(key, addr string, loopbackOnly bool) error {
 	return nil
 }
 
-func (u Upstream) validate() error {
+func (u Upstream) validate(passThrough bool) error {
 	if _, ok := dialect.Lookup(u.Dialect); !ok {
 		return fmt.Errorf("upstream provider %q is unknown; known are %s", u.Dialect, strings.Join(dialect.Names(), ", "))
 	}
-	if u.Credential != "" && isPlaintext(u.BaseURL) && !isLoopback(u.BaseURL.Hostname()) && !u.AllowPlaintext {
+	if (u.Credential != "" || passThrough) && isPlaintext(u.BaseURL) && !isLoopback(u.BaseURL.Hostname()) && !u.AllowPlaintext {
 		return fmt.Errorf("upstream %s: the credential would cross the network in clear; use wss:// or allow plaintext", u.BaseURL.Redacted())
 	}
 	return nil

@@ -168,6 +168,7 @@ func (s *session) message() *rtdv1.Session {
 		Up:        flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
 		HeldBytes: uint64(now.counters.Held),
 		Usage:     now.progress.usageMessage(),
+		KeyName:   s.key, RequestId: s.requestID,
 	}
 	if s.pool != nil {
 		m.PoolKey = s.pool.Key()

@@ -30,6 +30,7 @@ type Daemon struct {
 	engine     *relay.Engine
 	epoch      time.Time // of the relay's clock
 	limits     *limits
+	own        ownPools
 	reloading  sync.Mutex // one reload at a time
 	targets    sync.Map   // pool key → served
 	pools      *pool.Set
@@ -73,6 +74,7 @@ func New(cfg Config) (*Daemon, error) {
 		hurry:    make(chan struct{}),
 		stopping: make(chan struct{}),
 		limits:   newLimits(),
+		own:      ownPools{idle: ownPoolIdle},
 	}
 	d.log = newLogger(cfg.Log, cfg.LogLevel, cfg.LogFormat, d.redact)
 	d.poolLog = newPoolLog(d.log)

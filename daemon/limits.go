@@ -186,6 +186,7 @@ func (d *Daemon) sweep(stop <-chan struct{}) {
 		if cfg.MaxSessionAge > 0 || cfg.IdleTimeout > 0 {
 			d.endOverdue(cfg, time.Now())
 		}
+		d.removeIdleOwn(time.Now())
 		tick.Reset(sweepEvery(cfg))
 	}
 }

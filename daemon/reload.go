@@ -179,6 +179,9 @@ type wanted struct {
 // targets are those of all models, by key; models that are one to the upstream share theirs.
 func (rs *routes) targets() (map[string]wanted, error) {
 	all := map[string]wanted{}
+	if rs.unused {
+		return all, nil
+	}
 	for _, model := range rs.models() {
 		r := rs.byModel[model]
 		t, err := r.target(model)

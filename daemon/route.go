@@ -26,6 +26,7 @@ type route struct {
 // routes finds the route of a request. It is built once and read by every accept.
 type routes struct {
 	byModel map[string]*route
+	unused  bool      // every client brings its own credential: nobody would take what is warm
 	first   *route    // serves what names no model: call_id and intent=transcription
 	served  *sync.Map // the daemon's: pool key → served
 	log     *poolLog  // the daemon's

@@ -23,7 +23,8 @@ var errClientGone = errors.New("client hung up during the handshake")
 // Response headers of a 101.
 const (
 	headerSession = "Rtd-Session-Id"
-	headerPool    = "Rtd-Pool" // hit, miss or bypass
+	headerPool    = "Rtd-Pool"     // hit, miss or bypass
+	headerRequest = "X-Request-Id" // the client's own, given back
 )
 
 var results = map[pool.Result]stats.Result{pool.Hit: stats.Hit, pool.Miss: stats.Miss}
@@ -60,7 +61,7 @@ func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
 	case req.Plain:
 		return func() { d.serveMint(set, conn, req) }
 	}
-	s := &session{admission: &admission{}, daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
+	s := &session{admission: &admission{requestID: d.requestID(req)}, daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
 	if err := d.open(ctx, set, s, conn, req, early); err != nil {
 		return func() { d.refuseSession(conn, s, err) }
 	}
@@ -96,7 +97,7 @@ func (d *Daemon) open(ctx context.Context, set *settings, s *session, conn net.C
 		return s.upstream.relay.Adopt(relay.Client{
 			Conn:         conn,
 			Early:        early,
-			Response:     req.Accept(ask.Subprotocol, http.Header{headerSession: {s.id}, headerPool: {s.result.String()}}),
+			Response:     req.Accept(ask.Subprotocol, s.header(http.Header{headerPool: {s.result.String()}})),
 			PingInterval: DefaultPingInterval,
 			LossEvent:    s.upstream.dialect.LossEvent(),
 		}, s)
@@ -126,6 +127,7 @@ func (d *Daemon) refuseRequest(conn net.Conn, err error) {
 
 // refuseSession answers a request for a session that gets none, and says so in the log once.
 func (d *Daemon) refuseSession(conn net.Conn, s *session, err error) {
+	defer s.hidden.Release()
 	if errors.Is(err, errClientGone) {
 		d.refusals.add("client_gone")
 		d.log.Debug("session abandoned", "session", s.id, "client", s.client, "model", s.model, "error", err)
@@ -134,9 +136,16 @@ func (d *Daemon) refuseSession(conn net.Conn, s *session, err error) {
 	r := refuse(err)
 	d.refusals.add(r.code)
 	d.log.Info("session refused", "session", s.id, "client", s.client, "key", s.key, "model", s.model, "status", r.status, "code", r.code, "error", err)
-	h := r.header()
+	wire.WriteError(conn, r.status, r.code, r.message, s.header(r.header()))
+}
+
+// header adds what names the session to the header of an answer.
+func (s *session) header(h http.Header) http.Header {
 	h.Set(headerSession, s.id)
-	wire.WriteError(conn, r.status, r.code, r.message, h)
+	if s.requestID != "" {
+		h.Set(headerRequest, s.requestID)
+	}
+	return h
 }
 
 func remote(conn net.Conn) netip.AddrPort {

@@ -94,6 +94,7 @@ func (s *session) End(e relay.End) {
 
 // finish tells who watches, and writes the one line of a finished session.
 func (s *session) finish() {
+	defer s.hidden.Release()
 	s.daemon.watchers.ended(s)
 	c := s.end.Counters
 	args := []any{
@@ -102,6 +103,9 @@ func (s *session) finish() {
 		"turns", s.progress.whole.count, "frames_up", c.Frames[relay.Up], "frames_down", c.Frames[relay.Down],
 		"bytes_up", c.Bytes[relay.Up], "bytes_down", c.Bytes[relay.Down],
 		"ended_by", s.end.By.String(), "code", int(s.end.Code),
+	}
+	if s.requestID != "" {
+		args = append(args, "request", s.requestID)
 	}
 	if s.end.Reason != "" {
 		args = append(args, "reason", s.end.Reason)
@@ -118,6 +122,9 @@ func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, 
 	if s.route, s.model, err = routes.find(ask); err != nil {
 		return err
 	}
+	if s.own {
+		return s.connectOwn(ctx, ask, adopt)
+	}
 	up := s.route.endpoint
 	target, err := up.dialect.Target(up.Upstream.Upstream, ask)
 	if err != nil {
@@ -129,6 +136,11 @@ func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, 
 	if s.pool, err = s.route.poolFor(s.daemon.pools, target); err != nil {
 		return err
 	}
+	return s.take(ctx, adopt)
+}
+
+// take joins the client to a session of s.pool.
+func (s *session) take(ctx context.Context, adopt func(*session) error) (err error) {
 	for ; ; s = s.again() { // who listed the session before reads on in the old one
 		s.lease, err = s.pool.Take(ctx)
 		if err != nil {
@@ -153,7 +165,7 @@ func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, 
 func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(*session) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(s.route.pool.DialTimeout, DefaultReadyTimeout))
 	defer cancel()
-	s.result, s.bypassed = stats.Bypass, target.Bypass
+	s.result, s.bypassed = stats.Bypass, s.daemon.redact.String(target.Bypass)
 	if s.upstream, err = s.route.endpoint.dial(ctx, target, pool.Lifeline{}); err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ func (d *Daemon) newSettings(cfg Config) (*settings, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.routes.unused = s.auth.PassesAll()
 	return s, s.routes.check()
 }
 
