@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -71,6 +72,51 @@ func ExampleClient_WatchStats() {
 	// open: 0
 	// open: 1
 	// open: 2
+}
+
+// Walk over the open sessions; the pages behind them do not show.
+func ExampleClient_Sessions() {
+	withDaemon(func() {
+		c, err := client.New(socket)
+		if err != nil {
+			slog.Error("no client", "error", err)
+			return
+		}
+		defer c.Close()
+
+		for session, err := range c.Sessions(context.Background(), "") {
+			if err != nil {
+				slog.Error("the list ended", "error", err)
+				return
+			}
+			fmt.Println(session.GetId())
+		}
+	})
+	// Output:
+	// s-1
+	// s-2
+	// s-3
+	// s-4
+	// s-5
+}
+
+// Tell a daemon that is not there from one that refuses.
+func ExampleNew() {
+	c, err := client.New("/nowhere/rtd.sock")
+	if err != nil {
+		slog.Error("no client", "error", err)
+		return
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+
+	_, err = c.Info(ctx)
+	fmt.Println(errors.Is(err, client.ErrUnreachable), errors.Is(err, client.ErrDenied))
+	fmt.Println(err)
+	// Output:
+	// true false
+	// no rtd at /nowhere/rtd.sock: there is no such socket; is it running?
 }
 
 // Drain before an upgrade, and say what it cost.

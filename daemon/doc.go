@@ -8,6 +8,7 @@
 // A caller fills a Config, calls New, then Run. Run returns when its context ends or a stop was asked for and every
 // session is gone; see drain.go for the steps and their bounds.
 //
-// Locks: registry.mu and ends.mu are leaves; nothing is called while they are held. Pool and relay callbacks are
-// entered without any lock of this package.
+// Locks: registry.mu and endQueue.mu are leaves; nothing is called while they are held. watchers.mu comes before
+// registry.mu, drainer.mu before it, before drain.mu and before those of the pools. Pool and relay callbacks are entered
+// without any lock of this package.
 package daemon

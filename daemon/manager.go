@@ -51,7 +51,14 @@ func (d *Daemon) statusLine() string {
 	}
 	live := d.engine.Stats().Live
 	if d.sessions.isClosed() {
-		return fmt.Sprintf("draining, %d sessions left", live)
+		return "draining, " + sessionsText(live) + " left"
 	}
-	return fmt.Sprintf("%d of %d warm, %d sessions", warm, want, live)
+	return fmt.Sprintf("%d of %d warm, %s", warm, want, sessionsText(live))
+}
+
+func sessionsText(n int) string {
+	if n == 1 {
+		return "1 session"
+	}
+	return fmt.Sprintf("%d sessions", n)
 }

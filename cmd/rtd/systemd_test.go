@@ -138,10 +138,10 @@ func TestTheManagerIsKeptInformed(t *testing.T) {
 	m.await("STATUS=3 of 3 warm, 0 sessions\nWATCHDOG=1", "STOPPING=1")
 	c := wiretest.Connect(t, p.listen)
 	c.ExpectText(wiretest.SessionCreated)
-	m.await("STATUS=3 of 3 warm, 1 session", "STOPPING=1")
+	m.await("STATUS=3 of 3 warm, 1 session\n", "STOPPING=1")
 	p.signal(syscall.SIGTERM)
 	m.await("STOPPING=1", "")
-	m.await("STATUS=draining, 1 session", "")
+	m.await("STATUS=draining, 1 session left\n", "")
 	m.await("WATCHDOG=1", "") // a drain may outlast the watchdog's patience
 	c.SendClose(1000, "")
 	c.ExpectClose(1000)
