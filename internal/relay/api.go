@@ -151,7 +151,8 @@ type Counters struct {
 type Totals struct {
 	// Parked and Live count sessions; Lingering those that wait for their sockets to end.
 	Parked, Live, Lingering int
-	Frames, Bytes           [2]uint64 // by direction, of all sessions ever
-	Held                    int       // bytes
-	Descriptors             int       // sockets owned
+	// Frames, Bytes and Messages are the sums of what all live sessions ever counted, by direction.
+	Frames, Bytes, Messages [2]uint64
+	Held                    int // bytes
+	Descriptors             int // sockets owned
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gobwas/ws"
+
 	"github.com/rtd-project/rtd/internal/wiretest"
 )
 
@@ -130,5 +132,36 @@ func TestCaseJ3ManyEnds(t *testing.T) {
 		}
 		wg.Wait()
 		b.clean(goroutines)
+	})
+}
+
+func TestTotalsAreTheSumOfTheSessions(t *testing.T) {
+	onEach(t, Config{}, func(b *bench) {
+		var sum Counters
+		for n := range 3 {
+			p := b.pair(Upstream{Prelude: frame(ws.OpText, "prelude")}, Client{})
+			p.cl.ExpectText("prelude")
+			for range n + 1 {
+				p.cl.SendText("up")
+				p.up.ExpectText("up")
+				p.up.SendText("down")
+				p.cl.ExpectText("down")
+			}
+			p.cl.SendClose(1000, "")
+			p.up.ExpectClose(1000)
+			p.up.SendClose(1000, "")
+			c := p.wantEnd(b, ByClient, 1000).Counters
+			for dir := range sum.Frames {
+				sum.Frames[dir] += c.Frames[dir]
+				sum.Bytes[dir] += c.Bytes[dir]
+				sum.Messages[dir] += c.Messages[dir]
+			}
+		}
+		parked, _ := b.upstream()
+		b.park(Upstream{Conn: parked, Prelude: frame(ws.OpText, "never passed on")}, newRecorder())
+		got := b.Stats()
+		if got.Frames != sum.Frames || got.Bytes != sum.Bytes || got.Messages != sum.Messages || sum.Messages != [2]uint64{6, 9} {
+			b.Errorf("totals %v %v %v, sessions %v %v %v", got.Frames, got.Bytes, got.Messages, sum.Frames, sum.Bytes, sum.Messages)
+		}
 	})
 }

@@ -129,6 +129,9 @@ func (l *loop) frameEnded(i uint32, s *session, k int, b []byte) (passed bool) {
 		}
 		if o.flags&shut == 0 || s.state == parked {
 			g.messages++
+			if s.state != parked {
+				l.totals.Messages[k]++
+			}
 		}
 	}
 	if s.state != parked && o.flags&(fCloseWant|fPong|fPing) == 0 {
@@ -153,7 +156,9 @@ func (l *loop) frameEnded(i uint32, s *session, k int, b []byte) (passed bool) {
 func (l *loop) count(s *session, k int) {
 	if s.leg[1-k].flags&shut == 0 || s.state == parked {
 		s.leg[k].frames++
-		l.totals.Frames[k]++
+		if s.state != parked {
+			l.totals.Frames[k]++
+		}
 	}
 }
 
@@ -164,7 +169,9 @@ func (l *loop) forward(i uint32, s *session, k int, b []byte) {
 		return
 	}
 	s.leg[k].bytes += uint64(len(b))
-	l.totals.Bytes[k] += uint64(len(b))
+	if s.state != parked {
+		l.totals.Bytes[k] += uint64(len(b))
+	}
 	l.out(i, s, 1-k, b)
 	if o.spill == 0 {
 		l.passed(i, s, k, l.now)

@@ -200,7 +200,15 @@ func (l *loop) addTotals(sum *Totals) {
 	for dir := range sum.Frames {
 		sum.Frames[dir] += l.totals.Frames[dir]
 		sum.Bytes[dir] += l.totals.Bytes[dir]
+		sum.Messages[dir] += l.totals.Messages[dir]
 	}
+}
+
+// add counts what a leg sent.
+func (t *Totals) add(dir Dir, g *leg) {
+	t.Frames[dir] += uint64(g.frames)
+	t.Bytes[dir] += g.bytes
+	t.Messages[dir] += uint64(g.messages)
 }
 
 func (l *loop) counters(s *session) (c Counters) {

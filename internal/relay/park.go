@@ -242,6 +242,7 @@ func (l *loop) adopt(i, gen uint32, c Client, sock *socket, h Handler) error {
 	l.unpark(s)
 	l.dismiss(s)
 	s.state = live
+	l.totals.add(Down, &s.leg[upstream]) // the prelude
 	s.leg[client] = leg{}
 	s.loss = l.lossEvent(c.LossEvent)
 	*l.handler(i) = h
