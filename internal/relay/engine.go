@@ -20,7 +20,7 @@ type Config struct {
 	CloseTimeout time.Duration
 	// MaxMessage bounds the payload of a message, bytes; default 32 MiB.
 	MaxMessage int64
-	// MaxPrelude bounds what a parked upstream may have sent, bytes; default 64 KiB.
+	// MaxPrelude bounds what a parked upstream may send behind its given prelude, bytes; default 64 KiB.
 	MaxPrelude int
 	// Redact cleans the reason of a Close before it is passed on; nil changes nothing. It returns its argument or a new
 	// slice, and must be safe for concurrent use.

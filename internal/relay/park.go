@@ -18,6 +18,7 @@ type Session struct {
 // waiting is what a session needs while it is parked.
 type waiting struct {
 	watcher Watcher
+	given   int // length of the prelude it came with
 	message int // where the message that is arriving begins in the prelude
 }
 
@@ -54,7 +55,7 @@ func (l *loop) park(session *Session, u Upstream, sock *socket, w Watcher) error
 		return ErrClosed
 	}
 	var given leg
-	if len(u.Prelude) > l.config.MaxPrelude || !l.countPrelude(&given, u.Prelude) {
+	if !l.countPrelude(&given, u.Prelude) {
 		return ErrPrelude
 	}
 	l.refresh()
@@ -65,7 +66,7 @@ func (l *loop) park(session *Session, u Upstream, sock *socket, w Watcher) error
 	s.leg[client].flags = fClosed
 	var wt *waiting
 	s.waiting, wt = l.waitings.take()
-	*wt = waiting{watcher: w, message: len(u.Prelude)}
+	*wt = waiting{watcher: w, given: len(u.Prelude), message: len(u.Prelude)}
 	var sp *spill
 	s.leg[client].spill, sp = l.spills.take()
 	*sp = spill{b: u.Prelude}
@@ -119,7 +120,7 @@ func (l *loop) inject(i uint32, k int, b []byte) {
 // keep adds bytes to the prelude.
 func (l *loop) keep(i uint32, s *session, b []byte) {
 	sp := l.spills.at(s.leg[client].spill)
-	if len(sp.b)+len(b) > l.config.MaxPrelude {
+	if len(sp.b)-l.waitings.at(s.waiting).given+len(b) > l.config.MaxPrelude {
 		l.evict(i, s, ErrPrelude)
 		return
 	}
