@@ -9,7 +9,7 @@ BUF = $(TOOLS)/buf
 # Generated files are compared here, outside the tree.
 REGENERATED = .tools/regenerated
 
-.PHONY: build test race bench demo lint protos check check-format check-vet check-tidy check-protos e2e clean
+.PHONY: build test race bench bench-peers demo lint protos check check-format check-vet check-tidy check-protos e2e clean
 
 build: ## Both programs, into bin/.
 	$(GO) build -trimpath -o bin/ ./cmd/rtd ./cmd/rtctl
@@ -22,6 +22,9 @@ race: ## The same under the race detector (needs a C compiler).
 
 bench: ## Every benchmark, with its allocations.
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+bench-peers: build ## The same loads through rtd, HAProxy and nginx (Debian: haproxy, nginx-light).
+	bin/rtctl bench peers
 
 demo: build ## Calls to a scripted provider: direct, through a warm pool, and with the pool off.
 	bin/rtctl bench connect --self -n 300 -c 30

@@ -13,8 +13,12 @@ import (
 // beat is how often the generator looks at its own clock.
 const beat = 5 * time.Millisecond
 
-// maxCPU is the share of the host's CPUs from which on a generator has no time left to look at the clock.
-const maxCPU = 0.95
+// maxCPU is the share of the host's CPUs from which on a generator has no time left to look at the clock, over cpuWindow
+// at least: the start of any program takes all there is.
+const (
+	maxCPU    = 0.95
+	cpuWindow = time.Second
+)
 
 // watch measures the generator while it runs: how late its timers fire, which is how late it reads its sockets as well,
 // and the CPU it takes.
@@ -88,10 +92,10 @@ type Generator struct {
 // saturated says why the generator, and not what it measured, was the bottleneck.
 func (g *Generator) saturated(maxLate time.Duration) (reasons []string) {
 	if limit := ms(maxLate); g.Late.P99 > limit {
-		reasons = append(reasons, fmt.Sprintf("the generator was late by %s ms at p99, more than %s ms: lower -c or --rate, or free CPUs", number(g.Late.P99), number(limit)))
+		reasons = append(reasons, fmt.Sprintf("the generator was late by %s ms at p99, more than %s ms: give it less to do, or free CPUs", number(g.Late.P99), number(limit)))
 	}
-	if g.CPUShare > maxCPU {
-		reasons = append(reasons, fmt.Sprintf("the generator used %.0f%% of all CPUs: lower -c or --rate", 100*g.CPUShare))
+	if g.CPUShare > maxCPU && g.Seconds >= cpuWindow.Seconds() {
+		reasons = append(reasons, fmt.Sprintf("the generator used %.0f%% of all CPUs: give it less to do", 100*g.CPUShare))
 	}
 	return reasons
 }

@@ -119,10 +119,13 @@ func TestWatchNoticesThatTheGeneratorIsLate(t *testing.T) {
 	if reasons := g.saturated(time.Millisecond); len(reasons) != 1 {
 		t.Errorf("%q for a generator that was a second late", reasons)
 	}
-	if reasons := (&Generator{CPUShare: 0.99}).saturated(time.Second); len(reasons) != 1 {
+	if reasons := (&Generator{CPUShare: 0.99, Seconds: 2}).saturated(time.Second); len(reasons) != 1 {
 		t.Errorf("%q for a generator without a free CPU", reasons)
 	}
-	if reasons := (&Generator{CPUShare: 0.5}).saturated(time.Second); len(reasons) != 0 {
+	if reasons := (&Generator{CPUShare: 0.99, Seconds: 0.5}).saturated(time.Second); len(reasons) != 0 {
+		t.Errorf("%q for a generator that has just started", reasons)
+	}
+	if reasons := (&Generator{CPUShare: 0.5, Seconds: 2}).saturated(time.Second); len(reasons) != 0 {
 		t.Errorf("%q for a generator at ease", reasons)
 	}
 }

@@ -135,16 +135,15 @@ func (r *Report) Notes() []string {
 	return notes
 }
 
-// Markdown is the table and the notes, for a pull request or an issue.
-func (r *Report) Markdown() string {
-	t := r.Table()
+// Markdown is a table and its notes, for a pull request or an issue.
+func Markdown(t Table, notes []string) string {
 	var b strings.Builder
 	b.WriteString("| " + strings.Join(t.Heading, " | ") + " |\n|---" + strings.Repeat("|---:", len(t.Heading)-1) + "|\n")
 	for _, row := range t.Rows {
 		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
 	}
 	b.WriteString("\n")
-	for _, note := range r.Notes() {
+	for _, note := range notes {
 		b.WriteString("- " + strings.ReplaceAll(note, "<", "&lt;") + "\n")
 	}
 	return b.String()

@@ -10,9 +10,9 @@ func newBench(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "bench",
 		Short:   "Measure what a gateway adds and what a warm pool removes",
-		Example: "  rtctl bench connect --self",
+		Example: "  rtctl bench connect --self\n  rtctl bench peers",
 	}
-	group(cmd, newBenchConnect(a))
+	group(cmd, newBenchConnect(a), newBenchPeers(a))
 	return cmd
 }
 

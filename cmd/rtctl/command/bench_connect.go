@@ -267,7 +267,7 @@ func (f *connectFlags) show(a *app, r *bench.Report) error {
 	case "json":
 		return (&app{stdout: a.stdout, format: formatJSON}).emit(r, "")
 	case "markdown":
-		return a.text(r.Markdown())
+		return a.text(bench.Markdown(r.Table(), r.Notes()))
 	case "csv":
 		return r.WriteCSV(a.stdout)
 	}

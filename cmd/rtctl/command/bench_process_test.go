@@ -20,9 +20,14 @@ import (
 // benchProcess is `rtctl bench connect` as a process of its own, behind wrap.
 func benchProcess(t *testing.T, wrap []string, args ...string) *exec.Cmd {
 	t.Helper()
+	return benchCommand(t, wrap, append([]string{"connect"}, args...)...)
+}
+
+func benchCommand(t *testing.T, wrap []string, args ...string) *exec.Cmd {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	t.Cleanup(cancel)
-	line := append(append(wrap, os.Args[0], "bench", "connect"), args...)
+	line := append(append(wrap, os.Args[0], "bench"), args...)
 	cmd := exec.CommandContext(ctx, line[0], line[1:]...)
 	cmd.Env = append(os.Environ(), "RTCTL_TEST_RUN=1", "OPENAI_API_KEY=")
 	return cmd
@@ -116,6 +121,7 @@ func TestBenchSelfComparesThreeLegs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Run("peers", func(t *testing.T) { comparePeers(t, rtd) })
 	cmd := benchProcess(t, nil, "--self", "--rtd", rtd, "-n", "16", "-c", "4", "--dial-delay", "60ms", "--response-delay", "20ms", "-o", "json", "--max-late", "10s",
 		"--report", filepath.Join(dir, "page.html"), "--assert", "gateway.hits>=99", "--assert", "ready_hit.p50<=0.5*gateway-off.ready.p50", "--assert", "direct.dial.p50>=60")
 	var stderr bytes.Buffer
@@ -138,6 +144,47 @@ func TestBenchSelfComparesThreeLegs(t *testing.T) {
 	}
 	if page, err := os.ReadFile(filepath.Join(dir, "page.html")); err != nil || !bytes.Contains(page, []byte("</html>")) {
 		t.Errorf("no whole page: %v", err)
+	}
+}
+
+// comparePeers puts a tiny load through rtd and through those proxies that are installed.
+func comparePeers(t *testing.T, rtd string) {
+	peers := []string{bench.PeerRTD}
+	for _, name := range []string{bench.PeerHAProxy, bench.PeerNginx} {
+		if _, err := bench.FindPeer(name); err != nil {
+			t.Logf("without %s: %v", name, err)
+			continue
+		}
+		peers = append(peers, name)
+	}
+	cmd := benchCommand(t, nil, "peers", "--rtd", rtd, "--peers", strings.Join(peers, ","), "--idle", "20", "--sessions", "2", "--duration", "200ms", "--repeat", "1",
+		"--max-late", "10s", "-o", "json")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, &stderr)
+	}
+	var r bench.PeersReport
+	if err := json.Unmarshal(out, &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Peers) != len(peers) || len(r.Ratios) != len(peers)-1 || len(r.Direct) != 1 {
+		t.Errorf("report %+v", r)
+	}
+	for _, p := range r.Peers {
+		if len(p.Turns) != 1 || p.Turns[0].Frames != 2*2*10 || p.Turns[0].CPUMicros <= 0 || p.Turns[0].Round.P50 <= 0 || p.Version == "" {
+			t.Errorf("%s: %+v", p.Name, p)
+		}
+	}
+}
+
+func TestBenchPeersSaysWhatIsMissing(t *testing.T) {
+	cmd := benchCommand(t, nil, "peers", "--rtd", "/bin/false", "--peers", "rtd")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if out, _ := cmd.Output(); cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(stderr.String(), "rtd: it ended at once") || len(out) > 0 {
+		t.Errorf("status %d, stdout %q, stderr %q", cmd.ProcessState.ExitCode(), out, &stderr)
 	}
 }
 
