@@ -87,7 +87,7 @@ func (s *sample) hangUp(c *socket) {
 	}
 	for {
 		_, err := c.read()
-		var end *errClosed
+		var end *closedError
 		if errors.As(err, &end) && end.code != ws.StatusAbnormalClosure {
 			s.took[phaseClose], s.clean = time.Since(start), true
 		}
@@ -98,9 +98,9 @@ func (s *sample) hangUp(c *socket) {
 }
 
 // await reads until an event comes. An error event, and the end of a response without any audio, end the wait as well.
-func (c *socket) await(want dialect.Event) error {
+func (s *socket) await(want dialect.Event) error {
 	for {
-		msg, err := c.read()
+		msg, err := s.read()
 		if err != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (c *socket) await(want dialect.Event) error {
 			return nil
 		case dialect.EventError, dialect.EventSessionEnd, dialect.EventResponseDone:
 			d := openAI.Detail(ev, msg, nil)
-			return &errRefused{ev, d.ErrorCode, d.Status}
+			return &refusedError{ev, d.ErrorCode, d.Status}
 		}
 	}
 }

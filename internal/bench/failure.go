@@ -19,13 +19,13 @@ import (
 
 var errTimeout = errors.New("timeout")
 
-// errRefused is an event that ended what was waited for.
-type errRefused struct {
+// refusedError is an event that ended what was waited for.
+type refusedError struct {
 	event        dialect.Event
 	code, status string
 }
 
-func (e *errRefused) Error() string {
+func (e *refusedError) Error() string {
 	switch {
 	case e.event == dialect.EventResponseDone:
 		return "response " + word(e.status, "done") + " without audio"
@@ -53,8 +53,8 @@ func (s *sample) fail(ctx context.Context, step string, err error) {
 func cause(ctx context.Context, err error) string {
 	var (
 		status  *wire.StatusError
-		refused *errRefused
-		end     *errClosed
+		refused *refusedError
+		end     *closedError
 		broken  *wire.ProtocolError
 		lookup  *net.DNSError
 		cert    *tls.CertificateVerificationError

@@ -18,13 +18,13 @@ import (
 // maxMessage bounds one message. Whole utterances of several MiB in one event have been seen.
 const maxMessage = 64 << 20
 
-// errClosed ends the reading of a socket: the peer's Close came, or its end without one.
-type errClosed struct {
+// closedError ends the reading of a socket: the peer's Close came, or its end without one.
+type closedError struct {
 	code   ws.StatusCode // 1005 without a code, 1006 without a Close
 	reason string
 }
 
-func (e *errClosed) Error() string { return fmt.Sprintf("closed with %d", e.code) }
+func (e *closedError) Error() string { return fmt.Sprintf("closed with %d", e.code) }
 
 // socket is the client's end of a WebSocket. One goroutine reads; one may write meanwhile, since only Pings make the
 // reader write, and a connection takes writes from several goroutines.
@@ -78,7 +78,7 @@ func (s *socket) writeClose(code ws.StatusCode) error {
 	return err
 }
 
-// read returns the next data message, valid until the next call. The end of the peer is an *errClosed.
+// read returns the next data message, valid until the next call. The end of the peer is an *closedError.
 func (s *socket) read() ([]byte, error) {
 	s.msg = s.msg[:0]
 	for {
@@ -153,7 +153,7 @@ func (s *socket) control(f wire.Frame) error {
 		if err != nil {
 			return err
 		}
-		return &errClosed{code, string(payload[min(2, len(payload)):])}
+		return &closedError{code, string(payload[min(2, len(payload)):])}
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (s *socket) fill() error {
 	case n > 0:
 		return nil
 	case errors.Is(err, io.EOF):
-		return &errClosed{code: ws.StatusAbnormalClosure}
+		return &closedError{code: ws.StatusAbnormalClosure}
 	}
 	return err
 }

@@ -1,9 +1,13 @@
 package command
 
 import (
+	"context"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rtd-project/rtd/internal/bench"
 )
 
 func newBench(a *app) *cobra.Command {
@@ -35,4 +39,21 @@ func benchArgs(root *cobra.Command, args []string) []string {
 		normal = append(normal, arg)
 	}
 	return normal
+}
+
+// programs finds rtctl itself and rtd, of which one is built where there is none. The caller calls forget when it starts no
+// more of them.
+func programs(ctx context.Context, given string) (rtctl, rtd string, forget func(), err error) {
+	dir, err := os.MkdirTemp("", "rtd-build-")
+	if err != nil {
+		return "", "", nil, err
+	}
+	forget = func() { _ = os.RemoveAll(dir) } // a temporary directory left behind is no failure of the run
+	if rtctl, err = os.Executable(); err == nil {
+		rtd, err = bench.FindRTD(ctx, given, dir)
+	}
+	if err != nil {
+		forget()
+	}
+	return rtctl, rtd, forget, err
 }

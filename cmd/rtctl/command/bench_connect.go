@@ -198,17 +198,14 @@ func (f *connectFlags) startRig(cmd *cobra.Command, a *app) (*bench.Rig, error) 
 	bar := a.newProgress()
 	defer bar.clear()
 	bar.show("starting a scripted upstream and two rtd")
-	dir, err := os.MkdirTemp("", "rtd-build-")
-	if err != nil {
+	var (
+		forget func()
+		err    error
+	)
+	if f.rig.Rtctl, f.rig.Rtd, forget, err = programs(cmd.Context(), f.rtd); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir) // a running program does not need its file
-	if f.rig.Rtd, err = bench.FindRTD(cmd.Context(), f.rtd, dir); err != nil {
-		return nil, err
-	}
-	if f.rig.Rtctl, err = os.Executable(); err != nil {
-		return nil, err
-	}
+	defer forget()
 	return bench.StartRig(cmd.Context(), f.rig)
 }
 

@@ -2,8 +2,6 @@ package command
 
 import (
 	"errors"
-	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -62,19 +60,14 @@ func (f *peersFlags) compare(cmd *cobra.Command, a *app) error {
 	bar := a.newProgress()
 	defer bar.clear()
 	c.Progress = bar.show
-	dir, err := os.MkdirTemp("", "rtd-build-")
-	if err != nil {
+	var (
+		forget func()
+		err    error
+	)
+	if c.Rtctl, c.Rtd, forget, err = programs(cmd.Context(), f.rtd); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	if slices.Contains(c.Peers, bench.PeerRTD) {
-		if c.Rtd, err = bench.FindRTD(cmd.Context(), f.rtd, dir); err != nil {
-			return err
-		}
-	}
-	if c.Rtctl, err = os.Executable(); err != nil {
-		return err
-	}
+	defer forget()
 	report, err := bench.Peers(cmd.Context(), *c)
 	switch {
 	case errors.Is(err, bench.ErrConfig):
