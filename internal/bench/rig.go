@@ -102,7 +102,8 @@ func (r *Rig) run(name, program string, args ...string) (*process, error) {
 func (r *Rig) start(ctx context.Context, cfg RigConfig) error {
 	ca := filepath.Join(r.dir, "ca.pem")
 	upstream, err := r.upstream(ctx, cfg.Rtctl, "--tls", "--ca-out", ca, "--dial-delay", cfg.DialDelay.String(),
-		"--session-delay", cfg.SessionDelay.String(), "--response-delay", cfg.ResponseDelay.String())
+		"--session-delay", cfg.SessionDelay.String(), "--response-delay", cfg.ResponseDelay.String(),
+		"--audio-ms", "200") // calls hang up at the first audio: more would only be in the way of the others
 	if err != nil {
 		return err
 	}
