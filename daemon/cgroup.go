@@ -16,7 +16,7 @@ import (
 type memoryGroup struct {
 	dir   string
 	files *memoryFiles
-	limit uint64 // bytes
+	limit uint64 // bytes; 0 is none
 }
 
 // memoryFiles names the files of one version of the memory controller.
@@ -30,14 +30,13 @@ var (
 // noLimitV1 is at or below what version 1 shows for no limit: the largest number, rounded down to a page.
 const noLimitV1 = math.MaxInt64 &^ 0xffff
 
-// findMemoryGroup looks for the tightest limit of this process's cgroup and those around it, below root ("/" but in
-// tests). nil: there is none, or no cgroups.
-func findMemoryGroup(root string) *memoryGroup {
+// memoryGroups lists this process's cgroup and those around it, the innermost first, below root ("/" but in tests). None
+// of them need exist.
+func memoryGroups(root string) (groups []*memoryGroup) {
 	list, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
 		return nil
 	}
-	var tightest *memoryGroup
 	for line := range strings.Lines(string(list)) {
 		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
 		controllers, group, _ := strings.Cut(rest, ":")
@@ -53,15 +52,37 @@ func findMemoryGroup(root string) *memoryGroup {
 		// still ends at the right place.
 		for ; ; group = path.Dir(group) {
 			g := &memoryGroup{dir: filepath.Join(root, mount, group), files: files}
-			if g.limit = g.read(files.limit); g.limit > 0 && g.limit < noLimitV1 && (tightest == nil || g.limit < tightest.limit) {
-				tightest = g
+			if limit := g.read(files.limit); limit < noLimitV1 {
+				g.limit = limit
 			}
+			groups = append(groups, g)
 			if group == "/" || group == "." {
 				break
 			}
 		}
 	}
+	return groups
+}
+
+// findMemoryGroup looks for the tightest limit of this process's cgroup and those around it. nil: there is none, or no
+// cgroups.
+func findMemoryGroup(root string) (tightest *memoryGroup) {
+	for _, g := range memoryGroups(root) {
+		if g.limit > 0 && (tightest == nil || g.limit < tightest.limit) {
+			tightest = g
+		}
+	}
 	return tightest
+}
+
+// chargedGroup is the innermost cgroup that says what it is charged, or nil.
+func chargedGroup(root string) *memoryGroup {
+	for _, g := range memoryGroups(root) {
+		if g.read(g.files.usage) > 0 {
+			return g
+		}
+	}
+	return nil
 }
 
 // read reads a number; 0 for anything else, such as "max".

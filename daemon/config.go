@@ -91,6 +91,8 @@ type Config struct {
 	Source func() (Config, error)
 	// Path is the file that the configuration came from, for people. "": none.
 	Path string
+	// blind turns the statistics of sessions off, for the benchmark that shows what they cost.
+	blind bool
 	// Log receives the log, one write per line; secrets are redacted before. Default: os.Stderr.
 	Log io.Writer
 	// LogLevel is the least level that is logged. Default: info.

@@ -125,10 +125,10 @@ type look struct {
 
 func (s *session) look() (l look) {
 	if s.over.Load() {
-		return look{progress: s.progress, counters: s.end.Counters, end: s.end}
+		return look{progress: s.progress.copy(), counters: s.end.Counters, end: s.end}
 	}
 	s.upstream.relay.Inspect(func(at time.Duration, c relay.Counters) {
-		l = look{s.progress, c, at, s.end}
+		l = look{s.progress.copy(), c, at, s.end}
 	})
 	if l.end != nil {
 		l.counters = l.end.Counters
@@ -163,13 +163,12 @@ func (s *session) message() *rtdv1.Session {
 		Id: s.id, State: s.state(now), Target: s.target(), Result: poolResults[s.result], BypassReason: s.bypassed,
 		ClientAddress: s.client.String(), UpstreamSessionId: s.upstream.info.ID,
 		AcceptedAt: timestamppb.New(s.accepted), Age: durationpb.New(s.age(now)),
-		Setup:     s.setup(),
-		Responses: now.progress.responsesMessage(),
-		Up:        flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
+		Setup: s.setup(),
+		Up:    flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
 		HeldBytes: uint64(now.counters.Held),
-		Usage:     now.progress.usageMessage(),
 		KeyName:   s.key, RequestId: s.requestID,
 	}
+	s.marks(m, now)
 	if s.pool != nil {
 		m.PoolKey = s.pool.Key()
 	}
@@ -213,6 +212,7 @@ func (s *session) setup() []*rtdv1.PhaseTime {
 			list = append(list, &rtdv1.PhaseTime{Phase: phases[p], Duration: durationpb.New(d)})
 		}
 	}
+	add(stats.PhaseAccept, s.admitted)
 	if s.lease != nil {
 		add(stats.PhasePoolWait, s.lease.Wait())
 	}
@@ -223,6 +223,7 @@ func (s *session) setup() []*rtdv1.PhaseTime {
 		add(stats.PhaseTLS, t.TLS)
 		add(stats.PhaseUpgrade, t.Upgrade)
 		add(stats.PhaseDial, s.upstream.dialTime())
+		add(stats.PhaseUpstreamReady, s.upstream.ready)
 	}
 	add(stats.PhaseReady, time.Duration(s.ready.Load()))
 	return list
@@ -232,27 +233,6 @@ func flowOf(c relay.Counters, dir relay.Dir) *rtdv1.Flow {
 	return &rtdv1.Flow{
 		Frames: c.Frames[dir], Messages: c.Messages[dir], Bytes: c.Bytes[dir], PingsAnswered: c.PingsAnswered[dir],
 		AddedTotal: durationpb.New(c.AddedSum[dir]), AddedMax: durationpb.New(c.AddedMax[dir]),
-	}
-}
-
-func (p *progress) responsesMessage() *rtdv1.Responses {
-	r := p.responses
-	return &rtdv1.Responses{
-		Started: uint64(r.started), Completed: uint64(r.completed), Cancelled: uint64(r.cancelled), Failed: uint64(r.failed), Incomplete: uint64(r.incomplete),
-		Interrupted: uint64(r.interrupted), Errors: uint64(r.errors),
-		FirstText: p.firstText.message(), FirstAudio: p.firstAudio.message(), Turn: p.whole.message(),
-	}
-}
-
-func (m measure) message() *rtdv1.Measure {
-	return &rtdv1.Measure{Count: uint64(m.count), Last: durationpb.New(m.last), Max: durationpb.New(m.max), Total: durationpb.New(m.total)}
-}
-
-func (p *progress) usageMessage() *rtdv1.Usage {
-	u := p.usage
-	return &rtdv1.Usage{
-		Input: uint64(u.Input), Output: uint64(u.Output), Total: uint64(u.Total),
-		InputText: uint64(u.InputText), InputAudio: uint64(u.InputAudio), InputImage: uint64(u.InputImage), InputCached: uint64(u.InputCached),
-		OutputText: uint64(u.OutputText), OutputAudio: uint64(u.OutputAudio),
+		Chunks: c.Chunks[dir],
 	}
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"context"
-	"runtime"
 	"time"
 
 	"google.golang.org/grpc"
@@ -30,7 +29,7 @@ type statsService struct {
 }
 
 func (s *statsService) GetStats(context.Context, *rtdv1.GetStatsRequest) (*rtdv1.GetStatsResponse, error) {
-	return &rtdv1.GetStatsResponse{Stats: s.d.statsMessage()}, nil
+	return &rtdv1.GetStatsResponse{Stats: s.d.statsMessage(s.d.moment())}, nil
 }
 
 func (s *statsService) WatchStats(req *rtdv1.WatchStatsRequest, stream grpc.ServerStreamingServer[rtdv1.WatchStatsResponse]) error {
@@ -43,10 +42,17 @@ func (s *statsService) WatchStats(req *rtdv1.WatchStatsRequest, stream grpc.Serv
 	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
+	var before *moment
 	for {
-		if err := stream.Send(&rtdv1.WatchStatsResponse{Stats: s.d.statsMessage()}); err != nil {
+		now := s.d.moment()
+		m := s.d.statsMessage(now)
+		if before != nil {
+			m.LastInterval = windowMessage(before, now)
+		}
+		if err := stream.Send(&rtdv1.WatchStatsResponse{Stats: m}); err != nil {
 			return err
 		}
+		before = now
 		select {
 		case <-tick.C:
 		case <-stream.Context().Done():
@@ -55,27 +61,73 @@ func (s *statsService) WatchStats(req *rtdv1.WatchStatsRequest, stream grpc.Serv
 	}
 }
 
-func (d *Daemon) statsMessage() *rtdv1.Stats {
-	engine := d.engine.Stats()
-	now := time.Now()
+func (d *Daemon) statsMessage(now *moment) *rtdv1.Stats {
+	total := now.snapshot.Total()
 	m := &rtdv1.Stats{
-		Time:   timestamppb.New(now),
-		Uptime: durationpb.New(now.Sub(d.started)),
+		Time:   timestamppb.New(now.at),
+		Uptime: durationpb.New(now.at.Sub(d.started)),
 		Pools:  d.poolMessages(),
-		Memory: memoryMessage(d.memory.read(engine.Parked + engine.Live)),
-		Relay:  relayMessage(engine),
+		Phases: phaseMessages(now.snapshot.Rows(nil)),
+		Memory: d.memory.message(now.relay.Parked+now.relay.Live, d.sessions.len()),
+		Relay:  relayMessage(now),
 		Sessions: &rtdv1.SessionTotals{
 			Open:     uint32(d.sessions.len()),
 			Accepted: d.accepted.Load(), Ended: d.finished.Load(), Responses: d.responses.Load(),
-			Refused: d.refusals.snapshot(),
+			Refused:        d.refusals.snapshot(),
+			ResponseTotals: responseTotals(total), Usage: usageOf(total),
 		},
+		LastMinute: windowMessage(d.history.minute(now.at), now),
 	}
-	for _, row := range d.stats.Snapshot() {
-		m.Phases = append(m.Phases, &rtdv1.PhaseSummary{
-			Phase: phases[row.Phase], Result: poolResults[row.Result], Summary: summaryMessage(row.Summary),
-		})
+	for _, target := range now.snapshot.Targets() {
+		m.Targets = append(m.Targets, targetMessage(target, now.snapshot.Of(target)))
 	}
 	return m
+}
+
+func targetMessage(name string, part *stats.Snapshot) *rtdv1.TargetStats {
+	total := part.Total()
+	return &rtdv1.TargetStats{
+		Target: name, Accepted: total[stats.Sessions], Ended: total[stats.Ended],
+		Hits:   part.Counts(stats.Hit)[stats.Sessions],
+		Misses: part.Counts(stats.Miss)[stats.Sessions], Bypasses: part.Counts(stats.Bypass)[stats.Sessions],
+		Responses: responseTotals(total), Usage: usageOf(total), Phases: phaseMessages(part.Rows(nil)),
+	}
+}
+
+// windowMessage is what happened from one moment to another.
+func windowMessage(from, to *moment) *rtdv1.Window {
+	total := to.snapshot.Total().Sub(from.snapshot.Total())
+	flow := func(dir relay.Dir) *rtdv1.Flow {
+		return &rtdv1.Flow{
+			Frames:   to.relay.Frames[dir] - from.relay.Frames[dir],
+			Messages: to.relay.Messages[dir] - from.relay.Messages[dir],
+			Bytes:    to.relay.Bytes[dir] - from.relay.Bytes[dir],
+		}
+	}
+	return &rtdv1.Window{
+		Length:   durationpb.New(to.at.Sub(from.at)),
+		Phases:   phaseMessages(to.snapshot.Rows(from.snapshot)),
+		Accepted: total[stats.Sessions], Ended: total[stats.Ended],
+		Responses: responseTotals(total), Usage: usageOf(total),
+		Up: flow(relay.Up), Down: flow(relay.Down),
+	}
+}
+
+func responseTotals(c stats.Counts) *rtdv1.ResponseTotals {
+	return &rtdv1.ResponseTotals{
+		Started: c[stats.Started], Completed: c[stats.Completed], Cancelled: c[stats.Cancelled],
+		Failed: c[stats.Failed], Incomplete: c[stats.Incomplete],
+		Interrupted: c[stats.Interrupted], Lost: c[stats.Lost], Errors: c[stats.Errors],
+	}
+}
+
+func usageOf(c stats.Counts) *rtdv1.Usage {
+	return &rtdv1.Usage{
+		Input: c[stats.TokensInput], Output: c[stats.TokensOutput], Total: c[stats.TokensTotal],
+		InputText: c[stats.TokensInputText], InputAudio: c[stats.TokensInputAudio],
+		InputImage: c[stats.TokensInputImage], InputCached: c[stats.TokensInputCached],
+		OutputText: c[stats.TokensOutputText], OutputAudio: c[stats.TokensOutputAudio],
+	}
 }
 
 var poolResults = map[stats.Result]rtdv1.PoolResult{
@@ -85,16 +137,34 @@ var poolResults = map[stats.Result]rtdv1.PoolResult{
 }
 
 var phases = map[stats.Phase]rtdv1.Phase{
-	stats.PhasePoolWait:   rtdv1.Phase_PHASE_POOL_WAIT,
-	stats.PhaseDNS:        rtdv1.Phase_PHASE_DNS,
-	stats.PhaseTCP:        rtdv1.Phase_PHASE_TCP,
-	stats.PhaseTLS:        rtdv1.Phase_PHASE_TLS,
-	stats.PhaseUpgrade:    rtdv1.Phase_PHASE_UPGRADE,
-	stats.PhaseDial:       rtdv1.Phase_PHASE_DIAL,
-	stats.PhaseReady:      rtdv1.Phase_PHASE_READY,
-	stats.PhaseFirstText:  rtdv1.Phase_PHASE_FIRST_TEXT,
-	stats.PhaseFirstAudio: rtdv1.Phase_PHASE_FIRST_AUDIO,
-	stats.PhaseTurn:       rtdv1.Phase_PHASE_TURN,
+	stats.PhaseAccept:        rtdv1.Phase_PHASE_ACCEPT,
+	stats.PhasePoolWait:      rtdv1.Phase_PHASE_POOL_WAIT,
+	stats.PhaseDNS:           rtdv1.Phase_PHASE_DNS,
+	stats.PhaseTCP:           rtdv1.Phase_PHASE_TCP,
+	stats.PhaseTLS:           rtdv1.Phase_PHASE_TLS,
+	stats.PhaseUpgrade:       rtdv1.Phase_PHASE_UPGRADE,
+	stats.PhaseDial:          rtdv1.Phase_PHASE_DIAL,
+	stats.PhaseUpstreamReady: rtdv1.Phase_PHASE_UPSTREAM_READY,
+	stats.PhaseReady:         rtdv1.Phase_PHASE_READY,
+	stats.PhaseFirstFrame:    rtdv1.Phase_PHASE_FIRST_FRAME,
+	stats.PhaseCreated:       rtdv1.Phase_PHASE_CREATED,
+	stats.PhaseFirstText:     rtdv1.Phase_PHASE_FIRST_TEXT,
+	stats.PhaseFirstAudio:    rtdv1.Phase_PHASE_FIRST_AUDIO,
+	stats.PhaseTurn:          rtdv1.Phase_PHASE_TURN,
+	stats.PhaseAddedUp:       rtdv1.Phase_PHASE_ADDED_UP,
+	stats.PhaseAddedDown:     rtdv1.Phase_PHASE_ADDED_DOWN,
+	stats.PhaseJitterInUp:    rtdv1.Phase_PHASE_JITTER_IN_UP,
+	stats.PhaseJitterInDown:  rtdv1.Phase_PHASE_JITTER_IN_DOWN,
+	stats.PhaseJitterOutUp:   rtdv1.Phase_PHASE_JITTER_OUT_UP,
+	stats.PhaseJitterOutDown: rtdv1.Phase_PHASE_JITTER_OUT_DOWN,
+}
+
+func phaseMessages(rows []stats.Row) []*rtdv1.PhaseSummary {
+	var list []*rtdv1.PhaseSummary
+	for _, row := range rows {
+		list = append(list, &rtdv1.PhaseSummary{Phase: phases[row.Phase], Result: poolResults[row.Result], Summary: summaryMessage(row.Summary)})
+	}
+	return list
 }
 
 func summaryMessage(s stats.Summary) *rtdv1.Summary {
@@ -105,25 +175,22 @@ func summaryMessage(s stats.Summary) *rtdv1.Summary {
 	}
 }
 
-func memoryMessage(s stats.Memory) *rtdv1.Memory {
-	m := &rtdv1.Memory{
-		RssBytes: s.RSS, HeapBytes: s.Heap, StacksBytes: s.Stacks,
-		BaselineBytes: s.Baseline, Sessions: uint32(s.Sessions), Goroutines: uint32(runtime.NumGoroutine()),
-	}
-	if s.Sessions > 0 {
-		m.PerSessionBytes = new(s.PerSession)
-	}
-	return m
-}
-
-func relayMessage(t relay.Totals) *rtdv1.Relay {
+func relayMessage(now *moment) *rtdv1.Relay {
+	t := now.relay
 	return &rtdv1.Relay{
 		Parked: uint32(t.Parked), Live: uint32(t.Live), Lingering: uint32(t.Lingering),
-		Up: flowMessage(t, relay.Up), Down: flowMessage(t, relay.Down),
+		Up: flowMessage(now, relay.Up), Down: flowMessage(now, relay.Down),
 		HeldBytes: uint64(t.Held), Descriptors: uint32(t.Descriptors),
 	}
 }
 
-func flowMessage(t relay.Totals, dir relay.Dir) *rtdv1.Flow {
-	return &rtdv1.Flow{Frames: t.Frames[dir], Bytes: t.Bytes[dir]}
+func flowMessage(now *moment, dir relay.Dir) *rtdv1.Flow {
+	var spent stats.Histogram
+	for r := range stats.NumResults {
+		spent.Merge(now.snapshot.Merged(nil, stats.Result(r), added[dir]))
+	}
+	return &rtdv1.Flow{
+		Frames: now.relay.Frames[dir], Messages: now.relay.Messages[dir], Bytes: now.relay.Bytes[dir],
+		AddedTotal: durationpb.New(spent.Sum()), AddedMax: durationpb.New(spent.Quantile(1)), Chunks: spent.Count(),
+	}
 }

@@ -37,7 +37,8 @@ type Daemon struct {
 	poolLog    *poolLog
 	sessions   *registry
 	ended      *endQueue
-	stats      *stats.Aggregate
+	stats      stats.Set
+	history    history
 	memory     memoryMeter
 	accepted   atomic.Uint64 // sessions answered with 101
 	finished   atomic.Uint64 // of those, ended
@@ -67,7 +68,6 @@ func New(cfg Config) (*Daemon, error) {
 		redact:   redact.New(cfg.secrets()...),
 		sessions: newRegistry(),
 		ended:    newEndQueue(),
-		stats:    stats.NewAggregate(),
 		pools:    pool.NewSet(),
 		health:   health.NewServer(),
 		ready:    make(chan struct{}),
@@ -86,6 +86,7 @@ func New(cfg Config) (*Daemon, error) {
 		CloseTimeout: cfg.CloseTimeout,
 		MaxMessage:   cfg.MaxMessage,
 		Redact:       d.redact.Bytes,
+		Blind:        cfg.blind,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the relay: %w", err)
@@ -152,7 +153,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	noMoreEnds := make(chan struct{})
 	reports.Go(func() { d.ended.run(noMoreEnds) })
 	reports.Go(func() { d.poolLog.run(noMoreEnds) })
-	services.Go(func() { d.trim(noMoreEnds) })
+	services.Go(func() { d.observe(noMoreEnds) })
 	services.Go(func() { d.sweep(noMoreEnds) })
 	services.Go(func() { d.keepManagerInformed(d.stopping) })
 	d.log.Info("ready", d.readyFields()...)

@@ -1,34 +1,48 @@
 package daemon
 
 import (
+	"hash/maphash"
 	"time"
 
 	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/stats"
 )
 
-// progress is what a session has done so far. The poller that owns the session writes it; others read a copy made there
-// (session.look). Times are offsets on the relay's clock.
+// progress is what a session has done so far. It is made with the session's first message. The poller that owns the
+// session writes it; others read a copy made there (session.look). Times are offsets on the relay's clock.
 type progress struct {
-	turn      turn
-	lastData  time.Duration // of either side
-	responses responses
-	usage     dialect.Usage
+	lastData   time.Duration // of either side
+	firstFrame time.Duration // the client's first message; 0 is none
+	last       turn          // the response that ended last
+	responses  responses
+	usage      dialect.Usage
 
-	firstText, firstAudio, whole measure
+	created, firstText, firstAudio, whole measure
+	jitter                                [2]jitter // by direction, of audio
+
+	pending     pending
+	active      *activity // nil while nothing goes on
+	activeBytes int       // its size, in a copy
 }
 
-// turn holds the marks of the response in progress. Zero: not seen.
-type turn struct {
-	start time.Duration // the user's turn ended, or a response was asked for
-	text  time.Duration
-	audio time.Duration
+// pending is a message of the upstream that was begun and is read at its end.
+type pending struct {
+	event dialect.Event
+	at    time.Duration
+}
+
+// jitter describes the chunks of one direction as they came and as they were written.
+type jitter struct {
+	in, out measure
+	gap     time.Duration // the median, as it was last
 }
 
 // responses counts by how they ended.
 type responses struct {
+	open                                              uint32 // begun and not ended
 	started, completed, cancelled, failed, incomplete uint32
-	interrupted, errors                               uint32
+	interrupted, lost, errors                         uint32
 }
 
 // measure describes a phase that repeats: plain integers, no histogram per session.
@@ -44,70 +58,183 @@ func (m *measure) add(d time.Duration) {
 	m.total += d
 }
 
-// record is where a mark also goes into the daemon's aggregates.
-type record func(stats.Phase, time.Duration)
+// sink is where a mark also goes: the aggregates of the daemon.
+type sink interface {
+	record(stats.Phase, time.Duration)
+	count(stats.Counter, uint64)
+}
 
-// client takes the mark of a client's message.
-func (p *progress) client(ev dialect.Event, at time.Duration) {
+// client takes the mark of a client's message. id is what it says about the response it means, if anything.
+func (p *progress) client(ev dialect.Event, id []byte, at time.Duration, to sink) {
 	switch ev {
-	case dialect.EventCommit, dialect.EventResponseCreate:
-		p.turn = turn{start: at}
-	case dialect.EventCancel, dialect.EventTruncate:
-		p.responses.interrupted++
+	case dialect.EventAppend:
+		p.chunk(relay.Up, at, to)
+	case dialect.EventCommit:
+		p.activate().turnEnd = at
+	case dialect.EventResponseCreate:
+		p.activate().ask(at)
+	case dialect.EventCancel:
+		if t := p.meant(id); t != nil { // without a response in progress there is nothing to cancel
+			p.interrupt(t, to)
+		}
+	case dialect.EventTruncate: // what was heard is cut, so that the response may be over
+		if t := p.meant(nil); t != nil {
+			p.interrupt(t, to)
+		} else if p.last.done != 0 {
+			p.interrupt(&p.last, to)
+		}
 	}
 }
 
-// server takes the mark of an upstream's message.
-func (p *progress) server(ev dialect.Event, at time.Duration, rec record) {
+// server takes the mark of an upstream's message. It reports whether the message is to be read (ended).
+func (p *progress) server(ev dialect.Event, d dialect.Dialect, head, tail []byte, at time.Duration, to sink) (read bool) {
 	switch ev {
+	case dialect.EventSpeechStarted:
+		if p.active != nil {
+			p.active.turnEnd = 0
+		}
 	case dialect.EventSpeechStopped:
-		p.turn = turn{start: at}
-	case dialect.EventResponseCreated:
-		p.responses.started++
-		if p.turn.start == 0 {
-			p.turn.start = at
-		}
-	case dialect.EventTextDelta:
-		p.first(&p.turn.text, &p.firstText, stats.PhaseFirstText, at, rec)
+		p.activate().turnEnd = at
 	case dialect.EventAudioDelta:
-		p.first(&p.turn.audio, &p.firstAudio, stats.PhaseFirstAudio, at, rec)
-	case dialect.EventResponseDone:
-		if p.turn.start != 0 {
-			p.whole.add(at - p.turn.start)
-			rec(stats.PhaseTurn, at-p.turn.start)
+		if p.active.expects(ev) {
+			p.first(ev, keyOf(d.ResponseID(head, tail)), at, to)
 		}
-		p.turn = turn{}
+		p.chunk(relay.Down, at, to)
+	case dialect.EventTextDelta:
+		if p.active.expects(ev) {
+			p.first(ev, keyOf(d.ResponseID(head, tail)), at, to)
+		}
+	case dialect.EventResponseCreated, dialect.EventResponseDone, dialect.EventError:
+		p.pending = pending{ev, at}
+		return true
+	}
+	return false
+}
+
+// ended takes what a message said that server wanted to be read.
+func (p *progress) ended(d dialect.Detail, to sink) {
+	ev, at := p.pending.event, p.pending.at
+	p.pending = pending{}
+	switch ev {
+	case dialect.EventResponseCreated:
+		if key := keyOf([]byte(d.ResponseID)); key == 0 || p.active.find(key) == nil {
+			p.begin(key, at, to)
+		}
+	case dialect.EventResponseDone:
+		p.done(d, at, to)
 	case dialect.EventError:
 		p.responses.errors++
+		to.count(stats.Errors, 1)
+		p.active.refused(d.ErrorCode)
 	}
 }
 
-// first takes the first event of its kind in a turn whose start was seen.
-func (p *progress) first(mark *time.Duration, m *measure, phase stats.Phase, at time.Duration, rec record) {
-	if *mark != 0 || p.turn.start == 0 {
+// begin opens a response.
+func (p *progress) begin(key uint64, at time.Duration, to sink) *turn {
+	a := p.activate()
+	t, asked, lost := a.begin(key, at)
+	a.cadence[relay.Down].Break()
+	p.responses.started++
+	to.count(stats.Started, 1)
+	p.lose(lost, to)
+	if asked {
+		p.created.add(at - t.start)
+		to.record(stats.PhaseCreated, at-t.start)
+	}
+	return t
+}
+
+// first takes a text or audio event of a response, which may be its first.
+func (p *progress) first(ev dialect.Event, key uint64, at time.Duration, to sink) {
+	t := p.active.find(key)
+	if t == nil {
+		if key != 0 && key == p.last.key {
+			return // a straggler
+		}
+		t = p.begin(key, at, to) // some upstreams do not say that they begin
+	}
+	mark, m, phase := &t.text, &p.firstText, stats.PhaseFirstText
+	if ev == dialect.EventAudioDelta {
+		mark, m, phase = &t.audio, &p.firstAudio, stats.PhaseFirstAudio
+	}
+	if *mark != 0 {
 		return
 	}
 	*mark = at
-	m.add(at - p.turn.start)
-	rec(phase, at-p.turn.start)
+	m.add(at - t.start)
+	to.record(phase, at-t.start)
 }
 
-// done takes what the end of a response says about itself.
-func (p *progress) done(d dialect.Detail) {
+// done takes the end of a response.
+func (p *progress) done(d dialect.Detail, at time.Duration, to sink) {
+	counter, n := stats.Completed, &p.responses.completed
 	switch d.Status {
 	case "cancelled":
-		p.responses.cancelled++
+		counter, n = stats.Cancelled, &p.responses.cancelled
 	case "failed":
-		p.responses.failed++
+		counter, n = stats.Failed, &p.responses.failed
 	case "incomplete":
-		p.responses.incomplete++
-	default:
-		p.responses.completed++
+		counter, n = stats.Incomplete, &p.responses.incomplete
 	}
-	if d.StatusReason == "turn_detected" {
-		p.responses.interrupted++ // a client's own cancel was counted when it was sent
+	*n++
+	to.count(counter, 1)
+	p.bill(d.Usage, to)
+	t, known := p.active.end(keyOf([]byte(d.ResponseID)))
+	t.done = at
+	if known {
+		p.whole.add(at - t.start)
+		to.record(stats.PhaseTurn, at-t.start)
 	}
-	p.usage = sumUsage(p.usage, d.Usage)
+	if d.Status == "cancelled" && (d.StatusReason == "turn_detected" || d.StatusReason == "client_cancelled") {
+		p.interrupt(&t, to)
+	}
+	p.last = t
+	p.rest(at)
+}
+
+// interrupt counts a response that was cut short, once.
+func (p *progress) interrupt(t *turn, to sink) {
+	if t.cut {
+		return
+	}
+	t.cut = true
+	p.responses.interrupted++
+	to.count(stats.Interrupted, 1)
+}
+
+// lose counts turns that will have no answer.
+func (p *progress) lose(n int, to sink) {
+	p.responses.lost += uint32(n)
+	to.count(stats.Lost, uint64(n))
+}
+
+// over takes the end of the session. answers says that it is of the kind that gives answers.
+func (p *progress) over(answers bool, to sink) {
+	if p.active == nil {
+		return
+	}
+	n := len(p.active.open) + len(p.active.asked)
+	if n == 0 && p.active.turnEnd != 0 && answers {
+		n = 1
+	}
+	p.lose(n, to)
+	p.release()
+}
+
+// bill adds the tokens of a response.
+func (p *progress) bill(u dialect.Usage, to sink) {
+	p.usage = sumUsage(p.usage, u)
+	for _, part := range []struct {
+		counter stats.Counter
+		n       int64
+	}{
+		{stats.TokensInput, u.Input}, {stats.TokensOutput, u.Output}, {stats.TokensTotal, u.Total},
+		{stats.TokensInputText, u.InputText}, {stats.TokensInputAudio, u.InputAudio},
+		{stats.TokensInputImage, u.InputImage}, {stats.TokensInputCached, u.InputCached},
+		{stats.TokensOutputText, u.OutputText}, {stats.TokensOutputAudio, u.OutputAudio},
+	} {
+		to.count(part.counter, uint64(part.n))
+	}
 }
 
 func sumUsage(a, b dialect.Usage) dialect.Usage {
@@ -117,4 +244,58 @@ func sumUsage(a, b dialect.Usage) dialect.Usage {
 		InputImage: a.InputImage + b.InputImage, InputCached: a.InputCached + b.InputCached,
 		OutputText: a.OutputText + b.OutputText, OutputAudio: a.OutputAudio + b.OutputAudio,
 	}
+}
+
+// chunk takes a chunk of audio.
+func (p *progress) chunk(dir relay.Dir, at time.Duration, to sink) {
+	a := p.activate()
+	a.chunks[dir]++
+	if d, ok := a.cadence[dir].In(at); ok {
+		p.jitter[dir].in.add(d)
+		to.record(jitterIn[dir], d)
+	}
+}
+
+// passed takes note that the chunks that came in a direction are written.
+func (p *progress) passed(dir relay.Dir, at time.Duration, to sink) {
+	if p.active == nil {
+		return
+	}
+	for a := p.active; a.chunks[dir] > 0; a.chunks[dir]-- {
+		if d, ok := a.cadence[dir].Out(at); ok {
+			p.jitter[dir].out.add(d)
+			to.record(jitterOut[dir], d)
+		}
+	}
+}
+
+var (
+	jitterIn  = [2]stats.Phase{relay.Up: stats.PhaseJitterInUp, relay.Down: stats.PhaseJitterInDown}
+	jitterOut = [2]stats.Phase{relay.Up: stats.PhaseJitterOutUp, relay.Down: stats.PhaseJitterOutDown}
+	added     = [2]stats.Phase{relay.Up: stats.PhaseAddedUp, relay.Down: stats.PhaseAddedDown}
+)
+
+// copy is p for others to read.
+func (p *progress) copy() progress {
+	if p == nil {
+		return progress{}
+	}
+	c := *p
+	if c.active != nil {
+		c.responses.open = uint32(len(c.active.open))
+		c.activeBytes = c.active.bytes()
+		c.noteGaps()
+		c.active = nil
+	}
+	return c
+}
+
+var idSeed = maphash.MakeSeed()
+
+// keyOf stands for the id of a response, 0 for none: ids have no bound, and none is kept.
+func keyOf(id []byte) uint64 {
+	if len(id) == 0 {
+		return 0
+	}
+	return maphash.Bytes(idSeed, id) | 1
 }

@@ -31,54 +31,30 @@ type session struct {
 	lease    *pool.Lease // nil on a bypass
 	upstream *warm
 	accepted time.Time
-	ready    atomic.Int64 // accepted → 101 written, ns
-	heard    atomic.Int64 // when the last message began, on the relay's clock, ns
-	leaving  atomic.Bool  // told to go away
-	over     atomic.Bool  // both sockets are closed: what the poller owned is nobody's any more and does not change
-	events   struct {     // guarded by watchers.mu
+	admitted time.Duration    // accept → authenticated and routed
+	totals   *stats.Aggregate // of its target
+	ready    atomic.Int64     // accepted → 101 written, ns
+	heard    atomic.Int64     // when the last message began, on the relay's clock, ns
+	leaving  atomic.Bool      // told to go away
+	over     atomic.Bool      // both sockets are closed: what the poller owned is nobody's any more and does not change
+	events   struct {         // guarded by watchers.mu
 		opened, ended bool
 	}
 	// ---- owned by the poller
-	progress progress
+	progress *progress  // nil before the first message
 	end      *relay.End // set by End
 	endedAt  time.Time  // set by End
 }
 
 // again is a session of the same request that has no upstream yet.
 func (s *session) again() *session {
-	return &session{admission: s.admission, daemon: s.daemon, id: s.id, model: s.model, client: s.client, pool: s.pool, route: s.route, accepted: s.accepted}
+	return &session{admission: s.admission, daemon: s.daemon, id: s.id, model: s.model, client: s.client, pool: s.pool, route: s.route, accepted: s.accepted, admitted: s.admitted}
 }
-
-// Head implements relay.Handler: one message began.
-func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Duration) (capture bool) {
-	s.progress.lastData = at
-	s.heard.Store(int64(at))
-	if dir == relay.Up {
-		s.progress.client(s.route.endpoint.dialect.ClientEvent(head, tail), at)
-		return false
-	}
-	ev := s.route.endpoint.dialect.ServerEvent(head, tail)
-	s.progress.server(ev, at, s.record)
-	if ev != dialect.EventResponseDone {
-		return false
-	}
-	s.daemon.responses.Add(1)
-	return true
-}
-
-// Message implements relay.Handler: the end of a response, whole or its first and last bytes.
-func (s *session) Message(_ relay.Dir, first, last []byte, _ time.Duration) {
-	s.progress.done(s.route.endpoint.dialect.Detail(dialect.EventResponseDone, first, last))
-}
-
-// Passed implements relay.Handler: what was read at once is written.
-func (s *session) Passed(relay.Dir, time.Duration, time.Duration) {}
-
-func (s *session) record(p stats.Phase, d time.Duration) { s.daemon.stats.Record(s.result, p, d) }
 
 // End implements relay.Handler: both sockets are closed. The poller must not wait for a log, so the rest is finish's.
 func (s *session) End(e relay.End) {
 	s.end, s.endedAt = &e, time.Now()
+	s.turnsEnded()
 	s.over.Store(true)
 	if s.lease != nil {
 		s.lease.Release()
@@ -100,7 +76,7 @@ func (s *session) finish() {
 	args := []any{
 		"session", s.id, "client", s.client, "key", s.key, "model", s.model, "upstream", s.upstream.info.ID, "pool", s.result.String(),
 		"ready", time.Duration(s.ready.Load()), "duration", time.Since(s.accepted).Round(time.Millisecond),
-		"turns", s.progress.whole.count, "frames_up", c.Frames[relay.Up], "frames_down", c.Frames[relay.Down],
+		"turns", s.progress.copy().whole.count, "frames_up", c.Frames[relay.Up], "frames_down", c.Frames[relay.Down],
 		"bytes_up", c.Bytes[relay.Up], "bytes_down", c.Bytes[relay.Down],
 		"ended_by", s.end.By.String(), "code", int(s.end.Code),
 	}
@@ -122,6 +98,7 @@ func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, 
 	if s.route, s.model, err = routes.find(ask); err != nil {
 		return err
 	}
+	s.admitted = time.Since(s.accepted)
 	if s.own {
 		return s.connectOwn(ctx, ask, adopt)
 	}
@@ -156,7 +133,7 @@ func (s *session) take(ctx context.Context, adopt func(*session) error) (err err
 			s.lease.Release()
 			return err
 		}
-		s.daemon.stats.Record(s.result, stats.PhasePoolWait, s.lease.Wait())
+		s.record(stats.PhasePoolWait, s.lease.Wait())
 		return nil
 	}
 }
@@ -174,6 +151,7 @@ func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(
 
 // join enters s in the registry for as long as the relay has both its sockets.
 func (s *session) join(adopt func(*session) error) error {
+	s.totals = s.daemon.stats.Of(s.target())
 	if !s.daemon.sessions.add(s) {
 		s.upstream.relay.Close(ws.StatusGoingAway, "")
 		return errDraining
@@ -195,17 +173,19 @@ func (s *session) opened(ready time.Duration) {
 	s.ready.Store(int64(ready))
 	s.daemon.accepted.Add(1)
 	s.daemon.watchers.opened(s)
-	agg := s.daemon.stats
-	agg.Record(s.result, stats.PhaseReady, ready)
+	s.count(stats.Sessions, 1)
+	s.record(stats.PhaseAccept, s.admitted)
+	s.record(stats.PhaseReady, ready)
 	if s.result == stats.Hit {
 		return // its dial was over before the client came
 	}
 	t := s.upstream.timing
-	agg.Record(s.result, stats.PhaseDNS, t.DNS)
-	agg.Record(s.result, stats.PhaseTCP, t.TCP)
-	agg.Record(s.result, stats.PhaseTLS, t.TLS)
-	agg.Record(s.result, stats.PhaseUpgrade, t.Upgrade)
-	agg.Record(s.result, stats.PhaseDial, s.upstream.dialTime())
+	s.record(stats.PhaseDNS, t.DNS)
+	s.record(stats.PhaseTCP, t.TCP)
+	s.record(stats.PhaseTLS, t.TLS)
+	s.record(stats.PhaseUpgrade, t.Upgrade)
+	s.record(stats.PhaseDial, s.upstream.dialTime())
+	s.record(stats.PhaseUpstreamReady, s.upstream.ready)
 }
 
 // goAway asks both ends of a session to leave, the first time it is called.
@@ -216,5 +196,3 @@ func (s *session) goAway() (first bool) {
 	s.upstream.relay.Close(ws.StatusGoingAway, "the gateway is stopping")
 	return true
 }
-
-var _ relay.Handler = (*session)(nil)

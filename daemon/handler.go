@@ -1,0 +1,91 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/gobwas/ws"
+
+	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/relay"
+	"github.com/rtd-project/rtd/internal/stats"
+)
+
+// Head implements relay.Handler: one message began.
+func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Duration) (capture bool) {
+	s.heard.Store(int64(at))
+	p := s.progress
+	if p == nil {
+		p = new(progress)
+		s.progress = p
+	}
+	p.lastData = at
+	d := s.route.endpoint.dialect
+	if dir == relay.Down {
+		return p.server(d.ServerEvent(head, tail), d, head, tail, at, s)
+	}
+	if p.firstFrame == 0 {
+		p.firstFrame = at
+		s.record(stats.PhaseFirstFrame, s.sinceReady(at))
+	}
+	ev := d.ClientEvent(head, tail)
+	var id []byte
+	if ev == dialect.EventCancel {
+		id = d.ResponseID(head, tail)
+	}
+	p.client(ev, id, at, s)
+	return false
+}
+
+// Message implements relay.Handler: the end of a message that progress wanted to be read, whole or its first and last
+// bytes.
+func (s *session) Message(_ relay.Dir, first, last []byte, _ time.Duration) {
+	ev := s.progress.pending.event
+	s.progress.ended(s.route.endpoint.dialect.Detail(ev, first, last), s)
+	if ev == dialect.EventResponseDone {
+		s.daemon.responses.Add(1)
+	}
+}
+
+// Passed implements relay.Handler: what was read at once is written.
+func (s *session) Passed(dir relay.Dir, readable, written time.Duration) {
+	s.totals.Record(s.result, added[dir], written-readable)
+	if s.progress != nil {
+		s.progress.passed(dir, written, s)
+	}
+}
+
+// record implements sink. What repeats with every chunk leaves no trace of the session.
+func (s *session) record(p stats.Phase, d time.Duration) {
+	if p >= stats.PhaseAddedUp {
+		s.totals.Record(s.result, p, d)
+		return
+	}
+	s.totals.RecordOf(s.id, time.Now(), s.result, p, d)
+}
+
+// count implements sink.
+func (s *session) count(c stats.Counter, n uint64) { s.totals.Count(s.result, c, n) }
+
+// sinceAccept is the time from accept to a moment on the relay's clock.
+func (s *session) sinceAccept(at time.Duration) time.Duration {
+	return max(0, at-s.accepted.Sub(s.daemon.epoch))
+}
+
+// sinceReady is the time from the 101 to a moment on the relay's clock; 0 as well while the 101 is on its way.
+func (s *session) sinceReady(at time.Duration) time.Duration {
+	ready := time.Duration(s.ready.Load())
+	if ready == 0 {
+		return 0
+	}
+	return max(0, s.sinceAccept(at)-ready)
+}
+
+// turnsEnded takes the end of the session into account.
+func (s *session) turnsEnded() {
+	s.count(stats.Ended, 1)
+	if s.progress != nil {
+		s.progress.over(s.model != "", s)
+	}
+}
+
+var _ relay.Handler = (*session)(nil)

@@ -1,0 +1,62 @@
+package daemon
+
+import (
+	"runtime/debug"
+	"time"
+
+	"github.com/rtd-project/rtd/internal/relay"
+)
+
+const (
+	// trimAfter is how many new sessions are worth a trim: their handshakes left that much garbage behind.
+	trimAfter = 256
+	// restAfter is how long a session is silent before what it needs only while something goes on is taken from it.
+	restAfter = 10 * time.Second
+)
+
+// observe looks at the process once a second until stop is closed: it samples the memory, keeps the moments that windows
+// begin at, and gives back what is not used any more.
+func (d *Daemon) observe(stop <-chan struct{}) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	d.history.begin(d.started)
+	var t trimmer
+	for {
+		select {
+		case <-stop:
+			return
+		case now := <-tick.C:
+			totals := d.engine.Stats()
+			d.memory.sample(totals.Parked + totals.Live)
+			d.history.keep(now, d.moment)
+			d.restSessions(now)
+			t.trim(d.accepted.Load())
+		}
+	}
+}
+
+// trimmer gives the memory of a burst of handshakes back to the system once the burst is over.
+type trimmer struct{ trimmed, before uint64 }
+
+func (t *trimmer) trim(accepted uint64) {
+	if accepted == t.before && accepted-t.trimmed >= trimAfter {
+		debug.FreeOSMemory()
+		t.trimmed = accepted
+	}
+	t.before = accepted
+}
+
+// restSessions takes the activity of the sessions that fell silent without ending a response.
+func (d *Daemon) restSessions(now time.Time) {
+	for _, s := range d.sessions.all() {
+		silent := now.Sub(d.epoch) - time.Duration(s.heard.Load())
+		if silent < restAfter || silent >= restAfter+2*time.Second || s.heard.Load() == 0 {
+			continue // was there before, or never busy
+		}
+		s.upstream.relay.Inspect(func(at time.Duration, _ relay.Counters) {
+			if s.progress != nil {
+				s.progress.rest(at)
+			}
+		})
+	}
+}
