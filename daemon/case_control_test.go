@@ -37,30 +37,33 @@ func TestCaseB4NothingOfAnOldGenerationStays(t *testing.T) {
 		c.Expect101()
 		c.Close()
 	}
+	atRest := func() bool {
+		for _, p := range must(ctl.Pools(t.Context())) {
+			if p.GetRecycling()+p.GetClosing()+p.GetDialing() > 0 || p.GetIdle() != p.GetSize() {
+				return false
+			}
+		}
+		return true
+	}
+	const want = 4 + 5
 	for n, model := range []string{"up/mock", "up/other"} {
 		if _, _, err := ctl.ResizePool(t.Context(), model, uint32(4+n)); err != nil {
 			t.Fatal(err)
 		}
-		must(ctl.RecyclePool(t.Context(), model))
 	}
-	recycled := up.Dials() // sessions dialled before this are of an old generation
+	r.await("pools at rest", atRest)
+	old := up.Dials() // these are to be gone in the end
+	must(ctl.RecyclePool(t.Context(), "up/mock"))
+	must(ctl.RecyclePool(t.Context(), "up/other"))
 	for _, c := range active {
 		c.SendHex(wiretest.Hello)
 		c.ExpectText("Hello")
 		c.Close()
 	}
-	const want = 4 + 5
-	up.Await("old generations gone", func(u *wiretest.Upstream) bool { return u.Open() == want && r.warm() == want })
-	r.await("pools at rest", func() bool {
-		for _, p := range must(ctl.Pools(t.Context())) {
-			if p.GetActive()+p.GetRecycling()+p.GetClosing()+p.GetDialing() > 0 || p.GetIdle() != p.GetSize() {
-				return false
-			}
-		}
-		return true
-	})
-	if fresh := up.Dials() - recycled; fresh > want {
-		t.Errorf("%d dials for %d sessions after the last recycling", fresh, want)
+	up.Await("old generations gone", func(u *wiretest.Upstream) bool { return u.Open() == want && u.Dials() == old+want })
+	r.await("pools at rest", atRest)
+	if n := up.Open(); n != want || up.Dials() != old+want {
+		t.Errorf("%d sessions open after %d dials, want %d of the new generation", n, up.Dials()-old, want)
 	}
 }
 
@@ -129,9 +132,9 @@ func TestCaseL4ProbesAreNotLogged(t *testing.T) {
 
 func TestCaseN4PercentilesOverTheSocket(t *testing.T) {
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0)
-	r.stats.Of("up/mock").Record(stats.Hit, stats.PhaseReady, 500*time.Millisecond)
+	r.stats.Record(stats.Hit, stats.PhaseReady, 500*time.Millisecond)
 	for ms := 1; ms <= 1000; ms++ {
-		r.stats.Of("up/mock").Record(stats.Miss, stats.PhaseTurn, time.Duration(ms)*time.Millisecond)
+		r.stats.Record(stats.Miss, stats.PhaseTurn, time.Duration(ms)*time.Millisecond)
 	}
 	f := func(phase rtdv1.Phase, what string, got, want time.Duration) {
 		t.Helper()
