@@ -24,6 +24,17 @@ type admission struct {
 	released atomic.Bool
 }
 
+// receive begins the admission of a request: from here to the last log line its credential is hidden.
+func (d *Daemon) receive(req *wire.Request) *admission {
+	a := &admission{hidden: d.redact.Hide(credentialOf(req))}
+	a.requestID = d.requestID(req)
+	return a
+}
+
+func credentialOf(req *wire.Request) string {
+	return dialect.ClientCredential(req.Query, req.Header, req.Subprotocols).Reveal()
+}
+
 // admit authenticates a request, reads what it asks for and counts s against every limit. On success s holds what
 // release gives back.
 func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.Ask, error) {
@@ -35,8 +46,7 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 		return dialect.Ask{}, err
 	}
 	now := time.Now()
-	credential := dialect.ClientCredential(req.Query, req.Header, req.Subprotocols).Reveal()
-	s.hidden = d.redact.Hide(credential)
+	credential := credentialOf(req)
 	who, err := set.auth.Identify(credential, now)
 	if err != nil {
 		return dialect.Ask{}, err

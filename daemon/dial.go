@@ -65,6 +65,7 @@ func (e *endpoint) dial(ctx context.Context, target dialect.Target, life pool.Li
 		return nil, e.dialError(err)
 	}
 	w.ready = time.Since(start)
+	w.info.ID = e.redact(w.info.ID)
 	w.relay, err = e.engine.Park(relay.Upstream{
 		Conn:         up.Conn,
 		Prelude:      prelude,
@@ -80,16 +81,17 @@ func (e *endpoint) dial(ctx context.Context, target dialect.Target, life pool.Li
 
 func (e *endpoint) dialError(err error) error {
 	class, after := dialect.Classify(err)
-	return &pool.DialError{Class: poolClasses[class], RetryAfter: after, Err: &redactedError{err, e.redact}}
+	return &pool.DialError{Class: poolClasses[class], RetryAfter: after, Err: &redactedError{err, e.redact(err.Error())}}
 }
 
-// redactedError is an error whose text may be shown: an upstream's own words can hold the credential it was sent.
+// redactedError is an error whose text may be shown: an upstream's own words can hold the credential it was sent. It is
+// redacted at once, since a client's credential is known only while the client is there.
 type redactedError struct {
-	err    error
-	redact func(string) string
+	err  error
+	text string
 }
 
-func (e *redactedError) Error() string { return e.redact(e.err.Error()) }
+func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
 // awaitReady reads whole frames until the dialect says the session is ready. It returns the data frames verbatim and

@@ -53,7 +53,7 @@ type mintSession struct {
 
 // serveMint answers a request for a token.
 func (d *Daemon) serveMint(set *settings, conn net.Conn, req *wire.Request) {
-	hidden := d.redact.Hide(dialect.ClientCredential(req.Query, req.Header, req.Subprotocols).Reveal())
+	hidden := d.redact.Hide(credentialOf(req))
 	defer hidden.Release()
 	who, answer, err := set.mint(req, time.Now())
 	if err != nil {
@@ -76,8 +76,7 @@ func (set *settings) mint(req *wire.Request, now time.Time) (who auth.Identity, 
 	if _, err = set.origin(req); err != nil {
 		return who, a, err
 	}
-	credential := dialect.ClientCredential(req.Query, req.Header, req.Subprotocols)
-	if who, err = set.auth.Identify(credential.Reveal(), now); err != nil {
+	if who, err = set.auth.Identify(credentialOf(req), now); err != nil {
 		return who, a, err
 	}
 	wish, err := set.readWish(req.Body)

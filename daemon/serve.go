@@ -61,7 +61,7 @@ func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
 	case req.Plain:
 		return func() { d.serveMint(set, conn, req) }
 	}
-	s := &session{admission: &admission{requestID: d.requestID(req)}, daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
+	s := &session{admission: d.receive(req), daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
 	if err := d.open(ctx, set, s, conn, req, early); err != nil {
 		return func() { d.refuseSession(conn, s, err) }
 	}
