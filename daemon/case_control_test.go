@@ -132,9 +132,9 @@ func TestCaseL4ProbesAreNotLogged(t *testing.T) {
 
 func TestCaseN4PercentilesOverTheSocket(t *testing.T) {
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0)
-	r.stats.Record(stats.Hit, stats.PhaseReady, 500*time.Millisecond)
+	r.stats.Of("up/mock").Record(stats.Hit, stats.PhaseReady, 500*time.Millisecond)
 	for ms := 1; ms <= 1000; ms++ {
-		r.stats.Record(stats.Miss, stats.PhaseTurn, time.Duration(ms)*time.Millisecond)
+		r.stats.Of("up/mock").Record(stats.Miss, stats.PhaseTurn, time.Duration(ms)*time.Millisecond)
 	}
 	f := func(phase rtdv1.Phase, what string, got, want time.Duration) {
 		t.Helper()
