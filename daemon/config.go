@@ -55,6 +55,8 @@ type Config struct {
 	Routes []Route
 	// Auth says who is let in. Without keys: whoever is on this host.
 	Auth auth.Config
+	// TLS makes every data listener speak TLS, and nothing else.
+	TLS TLS
 	// AllowedOrigins are the values of Origin that are let in, compared exactly. Requests without Origin always are.
 	AllowedOrigins []string
 	// HandshakeTimeout bounds reading a client's request, from accept to its last header byte. Default wire.HandshakeTimeout (10 s).
@@ -87,6 +89,9 @@ type Config struct {
 	Pollers int
 	// MinWarm is how many sessions must be warm, over all pools, before /readyz says so. Default 0: listening is enough.
 	MinWarm int
+	// Proxy names the HTTP proxy that a dial to a URL goes through, nil for none. Default: what HTTPS_PROXY, HTTP_PROXY and
+	// NO_PROXY said when the process started.
+	Proxy func(*url.URL) (*url.URL, error)
 	// Source reads the configuration again, for a reload. nil: it cannot be reloaded.
 	Source func() (Config, error)
 	// Path is the file that the configuration came from, for people. "": none.
@@ -99,6 +104,18 @@ type Config struct {
 	LogLevel hclog.Level
 	// LogFormat is LogText or LogJSON. Default: text where Log is a terminal, JSON elsewhere.
 	LogFormat string
+}
+
+// TLS says how the data listeners encrypt. The zero value: they do not.
+type TLS struct {
+	// CertFile and KeyFile hold the certificate, with its chain, and its private key, in PEM. They are read again when they
+	// change; a pair that cannot be used leaves the one before in force.
+	CertFile, KeyFile string
+	// ClientCAFile holds the authorities, in PEM, one of which must have signed the certificate of every client. Default "": no
+	// certificate is asked for. It is read again when it changes.
+	ClientCAFile string
+	// MinVersion is tls.VersionTLS12 or tls.VersionTLS13. Default: TLS 1.2.
+	MinVersion uint16
 }
 
 // Route sends the clients that ask for one of Models to Upstream.
@@ -122,6 +139,11 @@ type Upstream struct {
 	PongTimeout time.Duration
 	// RootCAs verify the upstream's certificate. nil: the system's.
 	RootCAs *x509.CertPool
+	// ServerName is the name asked for in TLS (SNI) and looked for in the upstream's certificate. Default: the host of BaseURL.
+	ServerName string
+	// CertFile and KeyFile hold the certificate, with its chain, and the key that are shown to an upstream that asks for one,
+	// in PEM. Default "": none. They are read again when they change.
+	CertFile, KeyFile string
 	// AllowPlaintext lets a credential cross ws:// to another host.
 	AllowPlaintext bool
 }
