@@ -147,6 +147,14 @@ func (f *fake) ResumeDaemon(context.Context, *rtdv1.ResumeDaemonRequest) (*rtdv1
 	return &rtdv1.ResumeDaemonResponse{Info: f.info}, nil
 }
 
+func (f *fake) MintToken(_ context.Context, req *rtdv1.MintTokenRequest) (*rtdv1.MintTokenResponse, error) {
+	if req.GetKey() == "nobody" {
+		return nil, status.Error(codes.InvalidArgument, `client key "nobody": there is no such key; there are: [web]`)
+	}
+	expires := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(req.GetTtl().AsDuration())
+	return &rtdv1.MintTokenResponse{Value: "ek_rtd_" + req.GetModel(), ExpiresAt: timestamppb.New(expires)}, nil
+}
+
 // ListSessions gives a page of two at most.
 func (f *fake) ListSessions(_ context.Context, req *rtdv1.ListSessionsRequest) (*rtdv1.ListSessionsResponse, error) {
 	f.mu.Lock()

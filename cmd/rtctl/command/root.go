@@ -41,6 +41,7 @@ drain forced sessions to end.`,
 		newResume(a),
 		newSim(a),
 		newBench(a),
+		newToken(a),
 		newVersion(a),
 		newCompletion(a),
 	)

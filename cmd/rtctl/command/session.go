@@ -43,6 +43,8 @@ type sessionDocument struct {
 	Held              uint64             `json:"held_bytes"`
 	Usage             usageDocument      `json:"usage"`
 	End               *endDocument       `json:"end"`
+	KeyName           string             `json:"key_name"`
+	RequestID         string             `json:"request_id"`
 }
 
 type responsesDocument struct {
@@ -98,6 +100,7 @@ func documentSession(s *rtdv1.Session) sessionDocument {
 			FirstText: documentMeasure(r.GetFirstText()), FirstAudio: documentMeasure(r.GetFirstAudio()), Turn: documentMeasure(r.GetTurn()),
 		},
 		Up: documentFlow(s.GetUp()), Down: documentFlow(s.GetDown()), Held: s.GetHeldBytes(),
+		KeyName: s.GetKeyName(), RequestID: s.GetRequestId(),
 		Usage: usageDocument{
 			Input: u.GetInput(), Output: u.GetOutput(), Total: u.GetTotal(),
 			InputText: u.GetInputText(), InputAudio: u.GetInputAudio(), InputImage: u.GetInputImage(), InputCached: u.GetInputCached(),

@@ -36,6 +36,10 @@ func sessionScreen(s *rtdv1.Session) string {
 	f := &fields{}
 	f.add("session", "%s, %s", s.GetId(), word(s.GetState().String(), "SESSION_STATE_"))
 	f.add("client", "%s", s.GetClientAddress())
+	f.add("key", "%s", orNone(s.GetKeyName()))
+	if s.GetRequestId() != "" {
+		f.add("request", "%s", s.GetRequestId())
+	}
 	f.add("target", "%s", s.GetTarget())
 	f.add("upstream id", "%s", orNone(s.GetUpstreamSessionId()))
 	f.add("pool", "%s", takeLine(s))

@@ -1,0 +1,7 @@
+package command
+
+import "testing"
+
+func TestTokenScreens(t *testing.T) {
+	golden(t, "token.txt", serve(t, newFake(warmPool())))
+}
