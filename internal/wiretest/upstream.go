@@ -143,11 +143,12 @@ func (c *UpstreamConn) fail(format string, args ...any) {
 
 func (u *Upstream) serve(c *UpstreamConn) {
 	defer func() {
-		c.Peer.Close()
+		// It counts no more before the other end can see it closed, and dial again.
 		u.mu.Lock()
-		defer u.mu.Unlock()
 		delete(u.open, c)
 		u.notify()
+		u.mu.Unlock()
+		c.Peer.Close()
 	}()
 	u.handler(c)
 }
