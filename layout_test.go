@@ -49,7 +49,7 @@ var floors = map[string][]string{
 		grpc, protobuf, hclog, sys, term, websocket, "proto/", "pool", "internal/auth", "internal/dialect", "internal/redact", "internal/relay",
 		"internal/sim", "internal/stats", "internal/unixsock", "internal/wire",
 	},
-	"cmd/rtd":           {hclog, "daemon", "internal/dialect", "internal/sim", "pool"},
+	"cmd/rtd":           {hclog, "daemon", "internal/dialect", "internal/redact", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},
 	"cmd/rtctl/command": {cobra, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/sim", "internal/unixsock"},
 	"e2e":               {},

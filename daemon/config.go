@@ -249,7 +249,7 @@ func (u Upstream) validate(passThrough bool) error {
 		return fmt.Errorf("upstream provider %q is unknown; known are %s", u.Dialect, strings.Join(dialect.Names(), ", "))
 	}
 	if (u.Credential != "" || passThrough) && isPlaintext(u.BaseURL) && !isLoopback(u.BaseURL.Hostname()) && !u.AllowPlaintext {
-		return fmt.Errorf("upstream %s: the credential would cross the network in clear; use wss:// or allow plaintext", u.BaseURL.Redacted())
+		return fmt.Errorf("upstream %s: the credential would cross the network in clear; use wss:// or allow plaintext", u.BaseURL.Host)
 	}
 	return nil
 }

@@ -149,7 +149,7 @@ func (r *route) createPool(set *pool.Set, target dialect.Target) (*pool.Pool, er
 
 // serve enters what the pool of a target is told to be.
 func (r *route) serve(target dialect.Target) {
-	r.in.served.Store(target.Key, served{r, target.URL.Redacted(), r.pool.Size})
+	r.in.served.Store(target.Key, served{r, r.endpoint.redact(target.URL.Redacted()), r.pool.Size})
 }
 
 // poolConfig is the configuration of the pool of a target.

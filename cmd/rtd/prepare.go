@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rtd-project/rtd/daemon"
+	"github.com/rtd-project/rtd/internal/redact"
 )
 
 // gcPercent trades little CPU for a third of the resident set: rtd allocates at handshakes only. GOGC overrides it.
@@ -17,6 +18,7 @@ func prepare(o options) (d *daemon.Daemon, release func(), err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	daemon.LimitMemory()
 	release = func() {}
 	if o.dev {
 		if release, err = startDevUpstream(&o.config); err != nil {
@@ -30,9 +32,9 @@ func prepare(o options) (d *daemon.Daemon, release func(), err error) {
 	return d, release, nil
 }
 
-// fail says what was wrong, a line for each fault, and returns code.
+// fail says what was wrong, a line for each fault, and returns code. What was given in the wrong place may be a secret.
 func fail(code int, err error) int {
-	for fault := range strings.SplitSeq(err.Error(), "\n") {
+	for fault := range strings.SplitSeq(redact.New().String(err.Error()), "\n") {
 		fmt.Fprintln(os.Stderr, "rtd:", fault)
 	}
 	return code
