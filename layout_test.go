@@ -21,6 +21,7 @@ const module = "github.com/rtd-project/rtd/"
 // The modules behind the floors. A trailing slash in a floor means everything below.
 const (
 	cobra     = "github.com/spf13/cobra"
+	goyaml    = "github.com/goccy/go-yaml/"
 	grpc      = "google.golang.org/grpc/"
 	hclog     = "github.com/hashicorp/go-hclog"
 	protobuf  = "google.golang.org/protobuf/"
@@ -36,6 +37,7 @@ var floors = map[string][]string{
 	"internal/wiretest": {websocket, "internal/wire"},
 	"internal/dialect":  {websocket, "internal/wire"},
 	"internal/auth":     {},
+	"internal/config":   {goyaml, "internal/dialect", "internal/redact"},
 	"internal/redact":   {},
 	"internal/stats":    {},
 	"internal/relay":    {websocket, sys, "internal/wire"},
@@ -49,9 +51,9 @@ var floors = map[string][]string{
 		grpc, protobuf, hclog, sys, term, websocket, "proto/", "pool", "internal/auth", "internal/dialect", "internal/redact", "internal/relay",
 		"internal/sim", "internal/stats", "internal/unixsock", "internal/wire",
 	},
-	"cmd/rtd":           {hclog, "daemon", "internal/dialect", "internal/redact", "internal/sim", "pool"},
+	"cmd/rtd":           {hclog, "daemon", "internal/auth", "internal/config", "internal/dialect", "internal/redact", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},
-	"cmd/rtctl/command": {cobra, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/sim", "internal/unixsock"},
+	"cmd/rtctl/command": {cobra, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/config", "internal/sim", "internal/unixsock"},
 	"e2e":               {},
 }
 

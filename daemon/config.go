@@ -32,7 +32,6 @@ const (
 	DefaultPingInterval = 15 * time.Second
 	DefaultPongTimeout  = 45 * time.Second
 	DefaultMaxMessage   = 32 << 20
-	DefaultPoolSize     = 8
 )
 
 // Config is everything a daemon is told. The zero value of a field means its default; New checks the whole and reports

@@ -1,13 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"net/url"
 	"os"
 	"time"
 
 	"github.com/rtd-project/rtd/daemon"
+	"github.com/rtd-project/rtd/internal/config"
 	"github.com/rtd-project/rtd/internal/sim"
 )
 
@@ -18,8 +19,8 @@ const (
 	devResponseDelay = 200 * time.Millisecond
 )
 
-// startDevUpstream serves a scripted upstream on a free loopback port and points the one route of cfg at it.
-func startDevUpstream(cfg *daemon.Config) (stop func(), err error) {
+// startDevUpstream serves a scripted upstream on a free loopback port and points the one route of o at it.
+func startDevUpstream(o *options) (stop func(), err error) {
 	s, err := sim.New(sim.Config{DialDelay: devDialDelay, SessionDelay: devSessionDelay, ResponseDelay: devResponseDelay})
 	if err != nil {
 		return nil, err
@@ -33,14 +34,16 @@ func startDevUpstream(cfg *daemon.Config) (stop func(), err error) {
 		defer close(done)
 		_ = s.Serve(context.Background(), ln) // its sessions' errors are the daemon's to report
 	}()
-	base, err := url.Parse(s.URL())
-	if err != nil {
-		return nil, err
+	models := o.given("--model")
+	if models == nil {
+		models = []string{cmp.Or(os.Getenv("OPENAI_REALTIME_MODEL"), config.DefaultModel)}
 	}
-	route := &cfg.Routes[0]
-	route.Models = append([]string{"mock"}, route.Models...)
-	u := &route.Upstream
-	u.Dialect, u.Name, u.BaseURL, u.Credential, u.Model = "compatible", "dev", base, "", route.Models[1]
+	o.override("--dev", "upstreams[0].name", "dev")
+	o.override("--dev", "upstreams[0].provider", "compatible")
+	o.override("--dev", "upstreams[0].url", s.URL())
+	o.override("--dev", "upstreams[0].model", models[0])
+	o.override("--dev", "routes[0].models", append([]string{"mock"}, models...)...)
+	o.override("--dev", "routes[0].upstream", "dev")
 	return func() { s.Close(); <-done }, nil
 }
 
@@ -55,5 +58,5 @@ func sayWhatToTry(ctx context.Context, d *daemon.Daemon) {
 rtd --dev serves a scripted upstream on ws://%s/v1/realtime?model=%s
 Now try, elsewhere:  rtctl status  |  rtctl pool resize 64  |  rtctl stats --watch
 
-`, d.Addrs()[0], daemon.DefaultModel)
+`, d.Addrs()[0], config.DefaultModel)
 }

@@ -26,7 +26,8 @@ func run(args []string) int {
 		fmt.Println("rtd", b.Version, b.Commit, b.Go)
 		return 0
 	}
-	d, release, err := prepare(opts)
+	hangups := catchHangup(opts)
+	d, files, release, err := prepare(opts)
 	if err != nil {
 		return fail(2, err)
 	}
@@ -34,6 +35,8 @@ func run(args []string) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go stopOnSignal(cancel, d)
+	go reloadOnHangup(ctx, d, hangups)
+	go reloadOnChange(ctx, d, files, watchInterval)
 	if opts.dev {
 		go sayWhatToTry(ctx, d)
 	}

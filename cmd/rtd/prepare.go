@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rtd-project/rtd/daemon"
+	"github.com/rtd-project/rtd/internal/config"
 	"github.com/rtd-project/rtd/internal/redact"
 )
 
@@ -14,22 +15,44 @@ import (
 const gcPercent = 50
 
 // prepare makes the daemon of o. release ends what it leans on, once it has stopped.
-func prepare(o options) (d *daemon.Daemon, release func(), err error) {
+func prepare(o options) (d *daemon.Daemon, files *watchedFiles, release func(), err error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	daemon.LimitMemory()
 	release = func() {}
 	if o.dev {
-		if release, err = startDevUpstream(&o.config); err != nil {
-			return nil, nil, err
+		if release, err = startDevUpstream(&o); err != nil {
+			return nil, nil, nil, err
 		}
 	}
-	if d, err = daemon.New(o.config); err != nil {
-		release()
-		return nil, nil, err
+	files = &watchedFiles{}
+	cfg, err := readConfig(o, files)
+	if err == nil {
+		d, err = daemon.New(cfg)
 	}
-	return d, release, nil
+	if err != nil {
+		release()
+		return nil, nil, nil, err
+	}
+	return d, files, release, nil
+}
+
+// readConfig reads the file, the environment and everything they name; a reload does so again.
+func readConfig(o options, files *watchedFiles) (daemon.Config, error) {
+	c, err := config.Load(config.Options{Path: o.path, Environ: os.Environ(), Flags: o.flags})
+	if err != nil {
+		return daemon.Config{}, err
+	}
+	cfg, names, err := configure(c)
+	if err != nil {
+		return daemon.Config{}, err
+	}
+	if !o.dev {
+		cfg.Source = func() (daemon.Config, error) { return readConfig(o, files) }
+	}
+	files.set(names)
+	return cfg, nil
 }
 
 // fail says what was wrong, a line for each fault, and returns code. What was given in the wrong place may be a secret.

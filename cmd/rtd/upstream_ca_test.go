@@ -59,9 +59,13 @@ func TestUpstreamCAThatHoldsNone(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("no certificate\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	up := wiretest.NewUpstream(t, wiretest.Ready)
 	f := func(file, want string) {
 		t.Helper()
-		_, err := parseOptions([]string{"--dev", "--upstream-ca", file}, func(string) string { return "" })
+		o, err := parseOptions(upstreamArgs(up, "--upstream-ca", file), func(string) string { return "" })
+		if err == nil {
+			_, err = readConfig(o, &watchedFiles{})
+		}
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--upstream-ca") {
 			t.Errorf("%s: %v, want an error with %q", file, err, want)
 		}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"crypto/x509"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/rtd-project/rtd/daemon"
+	"github.com/rtd-project/rtd/internal/auth"
+	"github.com/rtd-project/rtd/internal/config"
+	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/pool"
+)
+
+// configuration turns what people write into what the daemon is told. It reads the secrets and certificates that are
+// named there, and gathers what is wrong with them.
+type configuration struct {
+	*config.Config
+	faults config.Faults
+	files  []string // read on the way
+}
+
+// configure returns the daemon's configuration and the files that decide it. Its error is config.Faults.
+func configure(c *config.Config) (daemon.Config, []string, error) {
+	b := &configuration{Config: c}
+	cfg := daemon.Config{
+		Listen:            c.Listen,
+		Admin:             c.Admin,
+		Socket:            c.Control.Socket,
+		SocketMode:        c.Control.Mode,
+		SocketGID:         b.group(),
+		AdminUIDs:         c.Control.AdminUIDs,
+		AdminGIDs:         c.Control.AdminGIDs,
+		Routes:            b.routes(),
+		Auth:              b.auth(),
+		AllowedOrigins:    c.Clients.AllowedOrigins,
+		HandshakeTimeout:  c.Limits.HandshakeTimeout,
+		ReadyTimeout:      c.Limits.ReadyTimeout,
+		Grace:             c.Shutdown.Grace,
+		CloseTimeout:      c.Shutdown.CloseTimeout,
+		WriteStall:        c.Limits.WriteStall,
+		MaxMessage:        c.Limits.MaxMessage,
+		MaxHandshakes:     c.Limits.MaxHandshakes,
+		MaxSessions:       c.Limits.MaxSessions,
+		MaxSessionAge:     c.Limits.MaxSessionAge,
+		IdleTimeout:       c.Limits.IdleTimeout,
+		MemorySoftLimit:   c.Limits.MemorySoftLimit,
+		DescriptorReserve: c.Limits.DescriptorReserve,
+		Pollers:           c.Relay.Pollers,
+		MinWarm:           c.Readiness.MinWarm,
+		Path:              c.Path,
+		LogLevel:          hclog.LevelFromString(c.Log.Level),
+		LogFormat:         logFormats[c.Log.Format],
+	}
+	if len(b.faults) > 0 {
+		return daemon.Config{}, nil, b.faults
+	}
+	return cfg, b.files, nil
+}
+
+var logFormats = map[string]string{"text": daemon.LogText, "json": daemon.LogJSON}
+
+func (b *configuration) fault(key, format string, args ...any) {
+	b.faults = append(b.faults, b.Fault(key, format, args...))
+}
+
+// group is the number of the control socket's group, 0 for the default.
+func (b *configuration) group() int {
+	name := b.Control.Group
+	if name == "" {
+		return 0
+	}
+	if n, err := strconv.Atoi(name); err == nil {
+		return n
+	}
+	g, err := user.LookupGroup(name)
+	if err != nil {
+		b.fault("control.group", "there is no group %q", name)
+		return 0
+	}
+	n, err := strconv.Atoi(g.Gid)
+	if err != nil {
+		b.fault("control.group", "the group %q has no number", name)
+	}
+	return n
+}
+
+func (b *configuration) routes() []daemon.Route {
+	upstreams := map[string]daemon.Upstream{}
+	for i, u := range b.Upstreams {
+		upstreams[u.Name] = b.upstream(fmt.Sprintf("upstreams[%d]", i), u)
+	}
+	var routes []daemon.Route
+	for _, r := range b.Routes {
+		p := r.Pool
+		routes = append(routes, daemon.Route{
+			Models:   r.Models,
+			Upstream: upstreams[r.Upstream],
+			Pool: pool.Config{
+				Size: p.Size, MaxSize: p.MaxSize, MaxConnections: p.MaxConnections, MaxDialing: p.MaxDialing,
+				DialTimeout: p.DialTimeout, CloseTimeout: b.Shutdown.CloseTimeout,
+				MaxIdle: p.MaxIdle, MaxAge: p.MaxAge, MinRemaining: p.MinRemaining, AgeJitter: p.AgeJitter,
+				Probation: p.Probation, BackoffMin: p.BackoffMin, BackoffMax: p.BackoffMax, AuthBackoff: p.AuthBackoff,
+			},
+		})
+	}
+	return routes
+}
+
+func (b *configuration) upstream(key string, u config.Upstream) daemon.Upstream {
+	return daemon.Upstream{
+		Upstream: dialect.Upstream{
+			Dialect: u.Provider, Name: u.Name, BaseURL: u.BaseURL(), Credential: b.secret(key+".api_key", u.APIKey),
+			Organization: u.Organization, Project: u.Project, SafetyIdentifier: u.SafetyIdentifier, Beta: u.Beta, Model: u.Model,
+		},
+		PingInterval:   u.PingInterval,
+		PongTimeout:    u.PongTimeout,
+		RootCAs:        b.authorities(key+".tls.ca_file", u.TLS.CAFile),
+		AllowPlaintext: u.AllowPlaintext,
+	}
+}
+
+func (b *configuration) auth() auth.Config {
+	c := auth.Config{
+		PassThrough: b.Clients.PassThrough,
+		Tokens: auth.Tokens{
+			Secret:     []byte(b.secret("clients.tokens.secret", b.Clients.Tokens.Secret)),
+			DefaultTTL: b.Clients.Tokens.DefaultTTL,
+			MaxTTL:     b.Clients.Tokens.MaxTTL,
+		},
+	}
+	for i, k := range b.Clients.Keys {
+		c.Keys = append(c.Keys, auth.Key{
+			Name: k.Name, Digest: b.digest(fmt.Sprintf("clients.keys[%d]", i), k), Models: k.Models,
+			MaxSessions: k.MaxSessions, ConnectsPerSecond: k.ConnectsPerSecond, Burst: k.Burst, ExpiresAt: k.ExpiresAt,
+		})
+	}
+	return c
+}
+
+func (b *configuration) digest(key string, k config.Key) auth.Digest {
+	if k.SHA256 == "" {
+		return auth.DigestOf(b.secret(key+".key", k.Key))
+	}
+	d, err := auth.ParseDigest(k.SHA256)
+	if err != nil {
+		b.fault(key+".sha256", "%v", err)
+	}
+	return d
+}
+
+// secret reads a secret; prefix is its key without the ending that says where it is.
+func (b *configuration) secret(prefix string, s config.Secret) string {
+	v, err := b.Secret(prefix, s)
+	if err != nil {
+		b.faults = append(b.faults, config.AllFaults(err)...)
+	}
+	if path := b.SecretPath(s); path != "" {
+		b.files = append(b.files, path)
+	}
+	return v
+}
+
+// authorities reads the certificates in a file; nil, the system's, for no file.
+func (b *configuration) authorities(key, file string) *x509.CertPool {
+	if file == "" {
+		return nil
+	}
+	b.files = append(b.files, file)
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		b.fault(key, "%s", strings.TrimSpace(err.Error()))
+		return nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		b.fault(key, "%s holds no certificate in PEM", file)
+	}
+	return roots
+}

@@ -1,0 +1,125 @@
+package config
+
+import (
+	"net/url"
+	"os"
+	"time"
+)
+
+// File is a whole configuration. Every field has its value: what was not given has its default. The keys are described
+// in keys.go.
+type File struct {
+	Listen    []string
+	Admin     string
+	Control   Control
+	Upstreams []Upstream
+	Routes    []Route
+	Clients   Clients
+	Limits    Limits
+	Shutdown  Shutdown
+	Readiness Readiness
+	Relay     Relay
+	Log       Log
+}
+
+// Control is the control socket and who may use it.
+type Control struct {
+	Socket               string
+	Mode                 os.FileMode // 0: by default
+	Group                string
+	AdminUIDs, AdminGIDs []uint32
+}
+
+// Upstream is one provider endpoint.
+type Upstream struct {
+	Name, Provider, URL                     string
+	APIKey                                  Secret
+	Organization, Project, SafetyIdentifier string
+	Beta                                    bool
+	Model                                   string
+	PingInterval, PongTimeout               time.Duration
+	TLS                                     UpstreamTLS
+	AllowPlaintext                          bool
+}
+
+// UpstreamTLS is how an upstream proves itself.
+type UpstreamTLS struct {
+	CAFile string
+}
+
+// Route sends models to an upstream.
+type Route struct {
+	Models   []string
+	Upstream string // a name; never empty after Load
+	Pool     Pool
+}
+
+// Pool sizes and ages the warm sessions of a route. Zero ages are the provider's.
+type Pool struct {
+	Size, MaxSize, MaxConnections, MaxDialing int
+	DialTimeout                               time.Duration
+	MaxIdle, MaxAge, AgeJitter, MinRemaining  time.Duration
+	Probation                                 time.Duration
+	BackoffMin, BackoffMax, AuthBackoff       time.Duration
+}
+
+// Clients says who is let in.
+type Clients struct {
+	Keys           []Key
+	AllowedOrigins []string
+	PassThrough    bool
+	Tokens         Tokens
+}
+
+// Tokens are the short-lived tokens that keys mint for browsers.
+type Tokens struct {
+	Secret             Secret
+	DefaultTTL, MaxTTL time.Duration
+}
+
+// Key is one client key.
+type Key struct {
+	Name              string
+	Key               Secret
+	SHA256            string
+	Models            []string
+	MaxSessions       int
+	ConnectsPerSecond float64
+	Burst             int
+	ExpiresAt         time.Time
+}
+
+// Limits bound what clients may cost.
+type Limits struct {
+	HandshakeTimeout, ReadyTimeout time.Duration
+	MaxHandshakes, MaxSessions     int
+	MaxMessage                     int64
+	MaxSessionAge, IdleTimeout     time.Duration
+	WriteStall                     time.Duration
+	MemorySoftLimit                int64
+	DescriptorReserve              int
+}
+
+// Shutdown bounds a stop.
+type Shutdown struct{ Grace, CloseTimeout time.Duration }
+
+// Readiness is what /readyz waits for.
+type Readiness struct{ MinWarm int }
+
+// Relay tunes the relay.
+type Relay struct{ Pollers int }
+
+// Log is how much is logged and in which form.
+type Log struct{ Level, Format string }
+
+// BaseURL is the parsed URL, nil for the provider's own address. It cannot fail after Load.
+func (u Upstream) BaseURL() *url.URL {
+	if u.URL == "" {
+		return nil
+	}
+	parsed, err := url.Parse(u.URL)
+	if err != nil {
+		return nil
+	}
+	return parsed
+}
