@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/rtd-project/rtd/internal/wire"
 )
 
 // Config has the bounds of an Engine.
@@ -20,6 +22,8 @@ type Config struct {
 	CloseTimeout time.Duration
 	// MaxMessage bounds the payload of a message, bytes; default 32 MiB.
 	MaxMessage int64
+	// MaxFragments bounds the frames of a message; default 16384.
+	MaxFragments uint16
 	// MaxPrelude bounds what a parked upstream may send behind its given prelude, bytes; default 64 KiB.
 	MaxPrelude int
 	// Redact cleans the reason of a Close before it is passed on; nil changes nothing. It returns its argument or a new
@@ -47,11 +51,16 @@ func (c Config) withDefaults() Config {
 	if c.MaxMessage <= 0 {
 		c.MaxMessage = 32 << 20
 	}
+	if c.MaxFragments == 0 {
+		c.MaxFragments = 16 << 10
+	}
 	if c.MaxPrelude <= 0 {
 		c.MaxPrelude = 64 << 10
 	}
 	return c
 }
+
+func (c *Config) limits() wire.Limits { return wire.Limits{Message: c.MaxMessage, Fragments: c.MaxFragments} }
 
 // Engine carries sessions on a fixed set of loops. Its methods are safe for concurrent use.
 type Engine struct {

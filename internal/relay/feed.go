@@ -77,7 +77,7 @@ func (l *loop) feed(i uint32, s *session, k int, b []byte) {
 			}
 			g.in.Advance(pos - from)
 		} else {
-			f, ok, err := g.in.Next(b[pos:], wire.Role(k), l.config.MaxMessage)
+			f, ok, err := g.in.NextWithin(b[pos:], wire.Role(k), l.config.limits())
 			control := ok && f.Op.IsControl()
 			if control && len(b)-pos < f.Header+int(f.Length) {
 				ok = false // it is judged as a whole

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
 
 	"github.com/gobwas/ws"
@@ -38,6 +39,7 @@ var (
 	ErrLengthForm     = &ProtocolError{ws.StatusProtocolError, "frame length is not in its shortest form"}
 	ErrLengthSign     = &ProtocolError{ws.StatusProtocolError, "frame length has its top bit set"}
 	ErrTooBig         = &ProtocolError{ws.StatusMessageTooBig, "message is longer than the limit"}
+	ErrFragments      = &ProtocolError{ws.StatusMessageTooBig, "message has more fragments than the limit"}
 	ErrClosePayload   = &ProtocolError{ws.StatusProtocolError, "close frame has an invalid length or code"}
 	ErrCloseReason    = &ProtocolError{ws.StatusInvalidFramePayloadData, "close reason is not UTF-8"}
 )
@@ -65,8 +67,15 @@ type Parser struct {
 	remain int64 // payload bytes of the current frame still to come
 	total  int64 // payload bytes of the current message announced so far
 	mask   [4]byte
-	phase  uint8 // position of the next payload byte in mask
-	open   bool  // the current message has more frames to come
+	frames uint16 // of the current message
+	phase  uint8  // position of the next payload byte in mask
+	open   bool   // the current message has more frames to come
+}
+
+// Limits bound a whole message: its payload in bytes and its frames. 0 is no limit.
+type Limits struct {
+	Message   int64
+	Fragments uint16
 }
 
 // Next reads the header that b begins with and may be called only while Remaining is 0. ok is false when b ends inside
@@ -76,6 +85,11 @@ type Parser struct {
 // A control frame leaves the state as it was: the caller takes its payload with the header. After any other frame,
 // Length bytes are due to Advance.
 func (p *Parser) Next(b []byte, from Role, limit int64) (f Frame, ok bool, err error) {
+	return p.NextWithin(b, from, Limits{Message: limit})
+}
+
+// NextWithin is Next with more limits.
+func (p *Parser) NextWithin(b []byte, from Role, limits Limits) (f Frame, ok bool, err error) {
 	if len(b) == 0 {
 		return f, false, nil
 	}
@@ -100,7 +114,7 @@ func (p *Parser) Next(b []byte, from Role, limit int64) (f Frame, ok bool, err e
 	if err != nil || size == 0 {
 		return f, false, err
 	}
-	if err := p.checkLimit(f, limit); err != nil {
+	if err := p.checkLimits(f, limits); err != nil {
 		return f, false, err
 	}
 	if from == FromClient {
@@ -164,21 +178,27 @@ func (f *Frame) length(b []byte, n7 byte) (size int, err error) {
 	return 2, nil
 }
 
-func (p *Parser) checkLimit(f Frame, limit int64) error {
-	if f.Op.IsControl() || limit <= 0 {
+func (p *Parser) checkLimits(f Frame, limits Limits) error {
+	if f.Op.IsControl() {
 		return nil
 	}
-	if f.Length > limit || p.open && p.total > limit-f.Length {
+	if limit := limits.Message; limit > 0 && (f.Length > limit || p.open && p.total > limit-f.Length) {
 		return ErrTooBig
+	}
+	if limits.Fragments > 0 && p.open && p.frames >= limits.Fragments {
+		return ErrFragments
 	}
 	return nil
 }
 
 func (p *Parser) enter(f Frame) {
 	if !p.open {
-		p.total = 0
+		p.total, p.frames = 0, 0
 	}
 	p.total += f.Length
+	if p.frames < math.MaxUint16 {
+		p.frames++
+	}
 	p.remain, p.mask, p.phase, p.open = f.Length, f.Mask, 0, !f.Fin
 }
 

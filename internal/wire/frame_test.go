@@ -259,3 +259,38 @@ func BenchmarkParser(b *testing.B) {
 		})
 	}
 }
+
+func TestParserBoundsFragments(t *testing.T) {
+	var p Parser
+	limits := Limits{Fragments: 3}
+	next := func(first byte) error {
+		_, _, err := p.NextWithin([]byte{first, 0}, FromServer, limits)
+		return err
+	}
+	for range 2 { // each message anew
+		for _, first := range []byte{0x01, 0x89, 0x00, 0x8a, 0x80, 0x82} { // control frames do not count
+			if err := next(first); err != nil {
+				t.Fatalf("%#x: %v", first, err)
+			}
+		}
+	}
+	for _, first := range []byte{0x02, 0x00, 0x00} {
+		if err := next(first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, first := range []byte{0x00, 0x80} {
+		if err := next(first); !errors.Is(err, ErrFragments) || CloseCode(err) != 1009 {
+			t.Errorf("%#x: %v, want %v", first, err, ErrFragments)
+		}
+	}
+	if err := next(0x89); err != nil {
+		t.Errorf("a ping between: %v", err)
+	}
+	limits = Limits{}
+	for range 100_000 {
+		if err := next(0x00); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
