@@ -182,13 +182,14 @@ func classifyNetwork(err error) Class {
 		verify *tls.CertificateVerificationError
 		name   x509.HostnameError
 		root   x509.UnknownAuthorityError
+		proxy  *wire.ProxyError
 	)
 	switch {
 	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &verify), errors.As(err, &name), errors.As(err, &root):
 		return ClassProtocol
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		return ClassClosed
-	case errors.As(err, &dns), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+	case errors.As(err, &dns), errors.As(err, &proxy), errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		return ClassRefused
 	}
 	return ClassUpstream

@@ -82,6 +82,7 @@ func TestClassify(t *testing.T) {
 	f(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}, ClassRefused)
 	f(&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}, ClassRefused)
 	f(&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)}, ClassClosed)
+	f(&wire.ProxyError{Status: 407}, ClassRefused)
 	f(io.EOF, ClassClosed)
 	f(io.ErrUnexpectedEOF, ClassClosed)
 	f(&net.OpError{Op: "remote error", Err: tls.AlertError(40)}, ClassProtocol)

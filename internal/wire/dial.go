@@ -30,12 +30,14 @@ type Dialer struct {
 	TLSConfig *tls.Config
 	// NetDial makes the TCP connection; nil means a net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// Proxy returns the proxy, an http URL, through whose CONNECT a URL is dialled; nil for none. A nil func means no proxies.
+	Proxy func(*url.URL) (*url.URL, error)
 }
 
 // Timing is how long each step of a dial took; zero where the step did not happen.
 type Timing struct {
 	DNS     time.Duration // look-up of the host; none for an IP address
-	TCP     time.Duration // look-up done to connected, over all addresses tried
+	TCP     time.Duration // look-up done to connected, over all addresses tried and through the proxy
 	TLS     time.Duration // the TLS handshake
 	Upgrade time.Duration // first byte of the request written to 101 read
 }
@@ -56,15 +58,20 @@ type Upstream struct {
 // header goes on the wire as it is, in the order of names; a field that the handshake itself sets, or that is no
 // valid header, is refused. No extension is offered, and no redirect is followed.
 //
-// The error wraps ErrBadRequest if nothing was tried; is a *StatusError for an HTTP answer other than 101; wraps
-// ErrBadHandshake for anything else that came as an answer; and else names the step (dns, tcp, tls or upgrade) and
-// wraps its error, or context.Cause(ctx) if ctx ended. No error holds the URL's query or a header value.
+// The error wraps ErrBadRequest or ErrBadProxy if nothing was tried; is a *StatusError for an HTTP answer other than 101;
+// wraps ErrBadHandshake for anything else that came as an answer; and else names the step (dns, tcp, tls or upgrade) and
+// wraps its error, a *ProxyError for a proxy that does not connect, or context.Cause(ctx) if ctx ended. No error holds the
+// URL's query or a header value.
 func (d *Dialer) Dial(ctx context.Context, u *url.URL, header http.Header, protocols []string) (*Upstream, error) {
 	if err := checkDial(u, header, protocols); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBadRequest, err)
 	}
+	proxy, err := d.ProxyFor(u)
+	if err != nil {
+		return nil, err
+	}
 	up := &Upstream{}
-	raw, err := d.connect(ctx, u, &up.Timing)
+	raw, err := d.connect(ctx, u, proxy, &up.Timing)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +84,7 @@ func (d *Dialer) Dial(ctx context.Context, u *url.URL, header http.Header, proto
 
 // connect does the look-up and the TCP connect. They are told apart by net's own trace, so that its racing of address
 // families (RFC 8305) stays.
-func (d *Dialer) connect(ctx context.Context, u *url.URL, timing *Timing) (net.Conn, error) {
-	dial := d.NetDial
-	if dial == nil {
-		dial = new(net.Dialer).DialContext
-	}
+func (d *Dialer) connect(ctx context.Context, u, proxy *url.URL, timing *Timing) (net.Conn, error) {
 	var mu sync.Mutex // a resolver may still report while the dial has given up
 	var lookup, looked time.Time
 	step := "tcp"
@@ -101,7 +104,7 @@ func (d *Dialer) connect(ctx context.Context, u *url.URL, timing *Timing) (net.C
 		},
 	})
 	start := time.Now()
-	conn, err := dial(traced, "tcp", address(u))
+	conn, err := d.reach(traced, u, proxy)
 	end := time.Now()
 	mu.Lock()
 	defer mu.Unlock()
