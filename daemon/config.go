@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/netip"
 	"net/url"
@@ -32,6 +33,7 @@ const (
 	DefaultPingInterval = 15 * time.Second
 	DefaultPongTimeout  = 45 * time.Second
 	DefaultMaxMessage   = 32 << 20
+	DefaultMaxFragments = 16 << 10
 )
 
 // Config is everything a daemon is told. The zero value of a field means its default; New checks the whole and reports
@@ -70,6 +72,8 @@ type Config struct {
 	WriteStall time.Duration
 	// MaxMessage caps the payload bytes of one message, either way. Default 32 MiB.
 	MaxMessage int64
+	// MaxFragments caps the frames of one message, either way, at most 65535. Default 16384.
+	MaxFragments int
 	// MaxHandshakes bounds the clients between accept and 101; more get 503. Default 4096.
 	MaxHandshakes int
 	// MaxSessions bounds the open sessions, those being opened included; more get 503. Default 0: no bound.
@@ -159,6 +163,7 @@ func (c Config) withDefaults() Config {
 	c.CloseTimeout = orDefault(c.CloseTimeout, DefaultCloseTimeout)
 	c.WriteStall = orDefault(c.WriteStall, DefaultWriteStall)
 	c.MaxMessage = orDefault(c.MaxMessage, DefaultMaxMessage)
+	c.MaxFragments = orDefault(c.MaxFragments, DefaultMaxFragments)
 	c.MaxHandshakes = orDefault(c.MaxHandshakes, DefaultMaxHandshakes)
 	c.DescriptorReserve = orDefault(c.DescriptorReserve, DefaultDescriptorReserve)
 	c.LogLevel = orDefault(c.LogLevel, hclog.Info)
@@ -227,6 +232,9 @@ func (c Config) validateLimits() error {
 		if l.value < 0 {
 			errs = append(errs, fmt.Errorf("%s must not be negative", l.name))
 		}
+	}
+	if c.MaxFragments < 0 || c.MaxFragments > math.MaxUint16 {
+		errs = append(errs, fmt.Errorf("max_fragments %d is not between 1 and %d", c.MaxFragments, math.MaxUint16))
 	}
 	return errors.Join(errs...)
 }

@@ -85,6 +85,7 @@ func New(cfg Config) (*Daemon, error) {
 		WriteStall:   cfg.WriteStall,
 		CloseTimeout: cfg.CloseTimeout,
 		MaxMessage:   cfg.MaxMessage,
+		MaxFragments: uint16(cfg.MaxFragments),
 		Redact:       d.redact.Bytes,
 		Blind:        cfg.blind,
 	})

@@ -120,6 +120,7 @@ func (c Config) checkFixed(next Config) error {
 	f("control.admin_gids", slices.Equal(c.AdminGIDs, next.AdminGIDs))
 	f("limits.write_stall", c.WriteStall == next.WriteStall)
 	f("limits.max_message", c.MaxMessage == next.MaxMessage)
+	f("limits.max_fragments", c.MaxFragments == next.MaxFragments)
 	f("shutdown.close_timeout", c.CloseTimeout == next.CloseTimeout)
 	f("relay.pollers", c.Pollers == next.Pollers)
 	f("log.format", c.LogFormat == next.LogFormat)
