@@ -43,6 +43,7 @@ type fake struct {
 	drain    []*rtdv1.DrainDaemonResponse // what DrainDaemon sends
 	grace    time.Duration                // of the last DrainDaemon; -1: unset
 	stuck    bool                         // nothing that takes time gets done
+	faults   string                       // why ReloadDaemon refuses; "": it does not
 	watchers int
 
 	socket string
