@@ -24,6 +24,9 @@ const (
 	goyaml    = "github.com/goccy/go-yaml/"
 	grpc      = "google.golang.org/grpc/"
 	hclog     = "github.com/hashicorp/go-hclog"
+	metrics   = "github.com/prometheus/client_golang/"
+	model     = "github.com/prometheus/client_model/"
+	httpproxy = "golang.org/x/net/http/httpproxy"
 	protobuf  = "google.golang.org/protobuf/"
 	sys       = "golang.org/x/sys/"
 	term      = "golang.org/x/term"
@@ -48,8 +51,8 @@ var floors = map[string][]string{
 	"proto/rtd/v1":      {grpc, protobuf},
 	"client":            {grpc, protobuf, "proto/", "internal/unixsock"},
 	"daemon": {
-		grpc, protobuf, hclog, sys, term, websocket, "proto/", "pool", "internal/auth", "internal/dialect", "internal/redact", "internal/relay",
-		"internal/sim", "internal/stats", "internal/unixsock", "internal/wire",
+		grpc, metrics, model, protobuf, hclog, sys, term, websocket, "proto/", "pool", "internal/auth", "internal/dialect", "internal/redact", "internal/relay",
+		"internal/sim", "internal/stats", "internal/unixsock", "internal/wire", httpproxy,
 	},
 	"cmd/rtd":           {hclog, "daemon", "internal/auth", "internal/config", "internal/dialect", "internal/redact", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},

@@ -8,10 +8,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// newAdminServer serves the health of the daemon: /healthz says that the process works, /readyz that it takes clients.
+// newAdminServer serves the health of the daemon, /healthz says that the process works, /readyz that it takes clients, and
+// its /metrics.
 func (d *Daemon) newAdminServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, "") })
+	mux.Handle("GET /metrics", d.metricsHandler())
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerHealth(w, d.notReady()) })
 	return &http.Server{
 		Handler:           mux,
