@@ -3,7 +3,6 @@ package auth
 import (
 	"crypto/rand"
 	"crypto/subtle"
-	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -64,16 +63,6 @@ func (a *Auth) Open() bool { return a.cfg.Open() && !a.cfg.PassThrough }
 // PassesAll reports whether every client brings the credential that goes upstream, so that the gateway's own is never used.
 func (a *Auth) PassesAll() bool { return a.cfg.Open() && a.cfg.PassThrough }
 
-// Sessions returns how many sessions are open by the name of their key, those that may be open; clients without one are "".
-func (a *Auth) Sessions() map[string]int {
-	all := map[string]int{"": int(a.anyone.sessions.Load())}
-	for name, acc := range a.accounts {
-		all[name] = int(acc.sessions.Load())
-	}
-	maps.DeleteFunc(all, func(_ string, n int) bool { return n == 0 })
-	return all
-}
-
 // Identity is who a client is. Make it with Identify.
 type Identity struct {
 	key         *Key // nil: none of the gateway's
@@ -91,9 +80,6 @@ func (id Identity) KeyName() string {
 
 // PassThrough reports whether the client's own credential is to go upstream.
 func (id Identity) PassThrough() bool { return id.passThrough }
-
-// Token reports whether the client came with a token and not with a key.
-func (id Identity) Token() bool { return id.token != nil }
 
 // Identify says whose credential this is; "" is none. Errors are *Denied.
 func (a *Auth) Identify(credential string, now time.Time) (Identity, error) {

@@ -27,6 +27,15 @@ func mustNew(t *testing.T, cfg Config) *Auth {
 	return a
 }
 
+// sessions counts those that are open by the name of their key; clients without one are "".
+func (a *Auth) sessions() map[string]int {
+	all := map[string]int{"": int(a.anyone.sessions.Load())}
+	for name, acc := range a.accounts {
+		all[name] = int(acc.sessions.Load())
+	}
+	return all
+}
+
 // expect checks that err denies for a reason, and returns it.
 func expect(t *testing.T, err error, want Reason) *Denied {
 	t.Helper()
@@ -50,7 +59,7 @@ func open(t *testing.T, a *Auth, credential string, want Admission, at time.Time
 func TestWhoACredentialIs(t *testing.T) {
 	a := mustNew(t, Config{Keys: []Key{key("one"), key("two", func(k *Key) { k.ExpiresAt = now })}})
 	id, err := a.Identify("sk-test-one", now)
-	if err != nil || id.KeyName() != "one" || id.PassThrough() || id.Token() {
+	if err != nil || id.KeyName() != "one" || id.PassThrough() || id.token != nil {
 		t.Errorf("%+v, %v", id, err)
 	}
 	if _, err := a.Identify("sk-test-two", now.Add(-time.Second)); err != nil {
@@ -147,7 +156,7 @@ func TestSessionsOfAKeyAreBoundedAcrossReloads(t *testing.T) {
 	}
 	_, err = open(t, b, "sk-test-one", Admission{}, now)
 	expect(t, err, ReasonSessions)
-	if n := b.Sessions(); n["one"] != 2 || n["other"] != 1 || len(n) != 2 {
+	if n := b.sessions(); n["one"] != 2 || n["other"] != 1 || n[""] != 0 {
 		t.Errorf("%v", n)
 	}
 }
@@ -180,7 +189,7 @@ func TestConnectsOfAKeyAreBounded(t *testing.T) {
 		}
 	}
 	expect(t, connect(), ReasonRate)
-	if n := a.Sessions()["one"]; n != 7 {
+	if n := a.sessions()["one"]; n != 7 {
 		t.Errorf("%d sessions, want 7: a connect that was refused counts for nothing", n)
 	}
 }
@@ -230,7 +239,7 @@ func TestParseDigest(t *testing.T) {
 
 func TestSealed(t *testing.T) {
 	s := Seal("sk-test-sealed")
-	if strings.Contains(string(s.box), "test") || s.Open() != "sk-test-sealed" || (Sealed{}).Open() != "" || strings.Contains(s.String(), "test") {
+	if strings.Contains(string(s.box), "test") || s.Open() != "sk-test-sealed" || (Sealed{}).Open() != "" {
 		t.Errorf("%q opens as %q", s.box, s.Open())
 	}
 }

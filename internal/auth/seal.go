@@ -36,6 +36,3 @@ func (s Sealed) Open() string {
 	}
 	return string(b)
 }
-
-// String keeps the bytes, which tell nothing, out of the log.
-func (s Sealed) String() string { return "[sealed]" }

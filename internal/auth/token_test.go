@@ -40,7 +40,7 @@ func TestATokenOpensWhatItWasMintedFor(t *testing.T) {
 	f(ReasonOrigin, Admission{Model: "m", Origin: "https://app.example.evil.example"})
 
 	id, err := a.Identify(token, now)
-	if err != nil || id.KeyName() != "web" || !id.Token() {
+	if err != nil || id.KeyName() != "web" || id.token == nil {
 		t.Fatalf("%+v, %v", id, err)
 	}
 	_, err = a.Mint(id, Wish{Model: "m"}, now)
@@ -62,7 +62,7 @@ func TestATokenOpensWhatItWasMintedFor(t *testing.T) {
 		t.Error(err)
 	}
 	f(ReasonTokenUsed, want)
-	if n := a.Sessions()["web"]; n != 1 {
+	if n := a.sessions()["web"]; n != 1 {
 		t.Errorf("%d sessions of the key, want 1", n)
 	}
 }
@@ -264,7 +264,7 @@ func TestTokensInUseAreBoundedAndForgotten(t *testing.T) {
 	if n := len(a.uses.used); n != 1 {
 		t.Errorf("%d remembered, want 1", n)
 	}
-	if n := a.Sessions()[""]; n != 11 {
+	if n := a.sessions()[""]; n != 11 {
 		t.Errorf("%d sessions, want 11: those refused count for nothing", n)
 	}
 }
