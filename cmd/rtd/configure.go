@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"os"
@@ -38,6 +39,7 @@ func configure(c *config.Config) (daemon.Config, []string, error) {
 		AdminGIDs:         c.Control.AdminGIDs,
 		Routes:            b.routes(),
 		Auth:              b.auth(),
+		TLS:               b.tls(),
 		AllowedOrigins:    c.Clients.AllowedOrigins,
 		HandshakeTimeout:  c.Limits.HandshakeTimeout,
 		ReadyTimeout:      c.Limits.ReadyTimeout,
@@ -45,6 +47,7 @@ func configure(c *config.Config) (daemon.Config, []string, error) {
 		CloseTimeout:      c.Shutdown.CloseTimeout,
 		WriteStall:        c.Limits.WriteStall,
 		MaxMessage:        c.Limits.MaxMessage,
+		MaxFragments:      c.Limits.MaxFragments,
 		MaxHandshakes:     c.Limits.MaxHandshakes,
 		MaxSessions:       c.Limits.MaxSessions,
 		MaxSessionAge:     c.Limits.MaxSessionAge,
@@ -121,6 +124,9 @@ func (b *configuration) upstream(key string, u config.Upstream) daemon.Upstream 
 		PingInterval:   u.PingInterval,
 		PongTimeout:    u.PongTimeout,
 		RootCAs:        b.authorities(key+".tls.ca_file", u.TLS.CAFile),
+		ServerName:     u.TLS.ServerName,
+		CertFile:       u.TLS.CertFile,
+		KeyFile:        u.TLS.KeyFile,
 		AllowPlaintext: u.AllowPlaintext,
 	}
 }
@@ -152,6 +158,13 @@ func (b *configuration) digest(key string, k config.Key) auth.Digest {
 		b.fault(key+".sha256", "%v", err)
 	}
 	return d
+}
+
+var tlsVersions = map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}
+
+func (b *configuration) tls() daemon.TLS {
+	t := b.TLS
+	return daemon.TLS{CertFile: t.CertFile, KeyFile: t.KeyFile, ClientCAFile: t.ClientCAFile, MinVersion: tlsVersions[t.MinVersion]}
 }
 
 // secret reads a secret; prefix is its key without the ending that says where it is.

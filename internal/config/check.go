@@ -53,6 +53,7 @@ func (l *loader) check() {
 	}
 	l.checkRoutes()
 	l.checkClients()
+	l.checkTLS()
 	if s := l.file.Shutdown; s.Grace <= s.CloseTimeout && !l.isBad("shutdown") {
 		l.faultAt("shutdown.grace", "%s leaves no room for close_timeout, which is %s; make it longer", showDuration(s.Grace), showDuration(s.CloseTimeout))
 	}
@@ -118,6 +119,9 @@ func (l *loader) checkUpstream(i int) {
 	}
 	if !u.APIKey.IsSet() && u.Provider == "openai" && !l.file.Clients.PassThrough {
 		l.noKey(path)
+		return
+	}
+	if l.checkPair(path+".tls", u.TLS.CertFile, u.TLS.KeyFile); l.isBad(path) {
 		return
 	}
 	base := u.BaseURL()
@@ -208,6 +212,31 @@ func (l *loader) checkRoutes() {
 			}
 			shared[r.Upstream] = path
 		}
+	}
+}
+
+func (l *loader) checkTLS() {
+	t := l.file.TLS
+	l.checkPair("tls", t.CertFile, t.KeyFile)
+	if t.CertFile != "" || t.KeyFile != "" || l.isBad("tls") {
+		return
+	}
+	if t.ClientCAFile != "" {
+		l.faultAt("tls.client_ca_file", "is of no use without cert_file and key_file; name them too")
+	}
+	if t.MinVersion != "" {
+		l.faultAt("tls.min_version", "is of no use without cert_file and key_file; name them too")
+	}
+}
+
+// checkPair reports a certificate without its private key, and the other way round.
+func (l *loader) checkPair(path, cert, key string) {
+	switch {
+	case l.isBad(path+".cert_file", path+".key_file"):
+	case cert != "" && key == "":
+		l.faultAt(path+".cert_file", "goes with key_file; name both or neither")
+	case cert == "" && key != "":
+		l.faultAt(path+".key_file", "goes with cert_file; name both or neither")
 	}
 }
 

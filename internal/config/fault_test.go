@@ -141,6 +141,13 @@ func TestWhatDoesNotGoTogether(t *testing.T) {
 	f(plain+"clients: {keys: [{name: a, key_env: A, sha256: "+strings.Repeat("0a", 32)+"}]}\n", "rtd.yaml:7:48: clients.keys[0].sha256: key_env names the same key; keep one of them")
 	f(plain+"clients: {keys: [{name: a, key_env: A, models: [gpt-realtme]}]}\n", `rtd.yaml:7:49: clients.keys[0].models[0]: no route has the model "gpt-realtme"; did you mean gpt-realtime?`)
 	f(plain+"clients: {tokens: {default_ttl: 3h}}\n", "rtd.yaml:7:33: clients.tokens.default_ttl: 3h is above max_ttl, which is 2h")
+	f(plain+"tls: {cert_file: c}\n", "rtd.yaml:7:18: tls.cert_file: goes with key_file; name both or neither")
+	f(plain+"tls: {key_file: c}\n", "rtd.yaml:7:17: tls.key_file: goes with cert_file; name both or neither")
+	f(plain+"tls: {client_ca_file: c, min_version: \"1.3\"}\n",
+		"rtd.yaml:7:23: tls.client_ca_file: is of no use without cert_file and key_file; name them too",
+		"rtd.yaml:7:39: tls.min_version: is of no use without cert_file and key_file; name them too")
+	f(plain + "tls: {cert_file: c, key_file: k, client_ca_file: c, min_version: \"1.3\"}\n")
+	f(up("url: wss://x/v1, tls: {cert_file: c}"), "rtd.yaml:2:71: upstreams[0].tls.cert_file: goes with key_file; name both or neither")
 	f(plain + "listen: [0.0.0.0:1]\nclients: {keys: [{name: a, key_env: A}]}\n")
 	f("upstreams: [{name: a, provider: compatible, url: wss://x}, {name: a, provider: compatible, url: wss://y}]\nroutes: [{models: [m]}]",
 		`rtd.yaml:1:67: upstreams[1].name: "a" is the name of upstreams[0] too; give each its own`)

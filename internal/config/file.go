@@ -16,6 +16,7 @@ type File struct {
 	Routes    []Route
 	Clients   Clients
 	Limits    Limits
+	TLS       TLS
 	Shutdown  Shutdown
 	Readiness Readiness
 	Relay     Relay
@@ -42,9 +43,9 @@ type Upstream struct {
 	AllowPlaintext                          bool
 }
 
-// UpstreamTLS is how an upstream proves itself.
+// UpstreamTLS is how rtd and an upstream prove themselves to each other.
 type UpstreamTLS struct {
-	CAFile string
+	CAFile, ServerName, CertFile, KeyFile string
 }
 
 // Route sends models to an upstream.
@@ -94,11 +95,15 @@ type Limits struct {
 	HandshakeTimeout, ReadyTimeout time.Duration
 	MaxHandshakes, MaxSessions     int
 	MaxMessage                     int64
+	MaxFragments                   int
 	MaxSessionAge, IdleTimeout     time.Duration
 	WriteStall                     time.Duration
 	MemorySoftLimit                int64
 	DescriptorReserve              int
 }
+
+// TLS is how the data listeners encrypt.
+type TLS struct{ CertFile, KeyFile, ClientCAFile, MinVersion string }
 
 // Shutdown bounds a stop.
 type Shutdown struct{ Grace, CloseTimeout time.Duration }

@@ -25,6 +25,7 @@ func (f *File) keys() []key {
 		{name: "routes", list: newList(&f.Routes, (*Route).keys), required: true, doc: "Which models go to which upstream, each with a pool of warm sessions."},
 		{name: "clients", keys: f.Clients.keys(), doc: "Who may connect. Without a client key everybody on this host may, and nobody else."},
 		{name: "limits", keys: f.Limits.keys(), doc: "What clients may cost."},
+		{name: "tls", keys: f.TLS.keys(), doc: "Encryption between clients and rtd. Without a certificate there is none."},
 		{name: "shutdown", keys: f.Shutdown.keys(), doc: "How a stop goes."},
 		{name: "readiness", keys: f.Readiness.keys(), doc: "What /readyz waits for, besides the listeners."},
 		{name: "relay", keys: f.Relay.keys(), doc: "The relay of frames."},
@@ -67,7 +68,7 @@ func (u *Upstream) keys() []key {
 		key{name: "ping_interval", scalar: duration(&u.PingInterval, time.Second, time.Hour), def: "15s", doc: "How often a silent upstream is pinged."},
 		key{name: "pong_timeout", scalar: duration(&u.PongTimeout, time.Second, time.Hour), def: "45s",
 			doc: "How long after a ping an upstream may stay wholly silent. Any byte counts as life."},
-		key{name: "tls", keys: u.TLS.keys(), doc: "How the upstream proves itself."},
+		key{name: "tls", keys: u.TLS.keys(), doc: "How rtd and the upstream prove themselves to each other."},
 		key{name: "allow_plaintext", scalar: boolean(&u.AllowPlaintext), def: "false",
 			doc: "Let the API key cross the network in clear, to a ws:// address that is not loopback."},
 	)
@@ -77,6 +78,18 @@ func (t *UpstreamTLS) keys() []key {
 	return []key{
 		{name: "ca_file", scalar: path(&t.CAFile), defDoc: "the system's authorities",
 			doc: "Certificates, in PEM, that the upstream's certificate must come from, in place of the system's."},
+		{name: "server_name", scalar: text(&t.ServerName), defDoc: "the host of url", doc: "Name asked for in TLS (SNI), and looked for in the upstream's certificate."},
+		{name: "cert_file", scalar: path(&t.CertFile), doc: "Certificate, with its chain, in PEM, for an upstream that asks for one."},
+		{name: "key_file", scalar: path(&t.KeyFile), doc: "Its private key, in PEM."},
+	}
+}
+
+func (t *TLS) keys() []key {
+	return []key{
+		{name: "cert_file", scalar: path(&t.CertFile), doc: "Certificate, with its chain, in PEM. The files of this section are read again when they change."},
+		{name: "key_file", scalar: path(&t.KeyFile), doc: "Its private key, in PEM."},
+		{name: "client_ca_file", scalar: path(&t.ClientCAFile), doc: "Authorities, in PEM, one of which must have signed every client's certificate. Without it none is asked for."},
+		{name: "min_version", scalar: text(&t.MinVersion, "1.2", "1.3"), defDoc: "`\"1.2\"`", doc: "Least version of TLS, in quotes."},
 	}
 }
 
@@ -155,6 +168,7 @@ func (l *Limits) keys() []key {
 		{name: "max_handshakes", scalar: whole(&l.MaxHandshakes, 1, maxCount), def: "4096", doc: "Most clients between connection and answer; more get 503."},
 		{name: "max_sessions", scalar: whole(&l.MaxSessions, 0, maxCount), def: "0", doc: "Most sessions open at a time; more get 503. 0: any number."},
 		{name: "max_message", scalar: size(&l.MaxMessage, 1<<10, 1<<30), def: "32MiB", fixed: true, doc: "Largest message, either way; a larger one ends its session with 1009."},
+		{name: "max_fragments", scalar: whole(&l.MaxFragments, 1, 65535), def: "16384", fixed: true, doc: "Most frames of one message, either way; more end its session with 1009."},
 		{name: "max_session_age", scalar: duration(&l.MaxSessionAge, 0, never), def: "0s", doc: "Older sessions get a Close 1001. 0s: none does."},
 		{name: "idle_timeout", scalar: duration(&l.IdleTimeout, 0, never), def: "0s", doc: "Sessions without a message for so long, either way, get a Close 1000. 0s: none does."},
 		{name: "write_stall", scalar: duration(&l.WriteStall, 100*time.Millisecond, time.Hour), def: "30s", fixed: true, doc: "How long a peer may take no byte while bytes wait for it."},

@@ -6,13 +6,15 @@ type Value struct {
 	Value  string // "": none; a list is joined by commas. Secrets are named, never told
 	Note   string // what holds where there is no value
 	Origin Origin
+	// Variable is the environment variable that sets the key.
+	Variable string
 }
 
 // Values lists the values of every key, in the order of the reference page.
 func (c *Config) Values() []Value {
 	var list []Value
 	walk(c.keys(), "", func(path string, k key) {
-		v := Value{Key: path, Origin: c.origins[path]}
+		v := Value{Key: path, Origin: c.origins[path], Variable: envName(path, k)}
 		_, given := c.origins[path]
 		switch {
 		case given && k.hidden:
