@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rtd-project/rtd/internal/auth"
+	"github.com/rtd-project/rtd/internal/dialect"
 	"github.com/rtd-project/rtd/internal/wiretest"
 	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
@@ -194,4 +195,40 @@ func TestLimitsAndTokensOutliveAReload(t *testing.T) {
 	if n := r.sessions.len(); n != 3 {
 		t.Errorf("%d sessions live on, want 3", n)
 	}
+}
+
+func TestWithoutKeysOnlyLoopbackIsServed(t *testing.T) {
+	f := func(want bool, addr string, change func(*Config)) {
+		t.Helper()
+		cfg := Config{
+			Listen: []string{addr}, Admin: "127.0.0.1:0", Socket: t.TempDir() + "/s",
+			Routes: []Route{{Models: []string{"m"}, Upstream: Upstream{Upstream: dialect.Upstream{Dialect: "compatible", BaseURL: mustURL(t, "ws://127.0.0.1:1/v1")}}}},
+		}
+		change(&cfg)
+		d, err := New(cfg)
+		if err == nil {
+			d.engine.Close()
+		}
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "no client key") {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+	open := func(*Config) {}
+	for _, addr := range []string{"127.0.0.1:0", "127.9.9.9:0", "[::1]:0", "localhost:0"} {
+		f(true, addr, open)
+	}
+	for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0", "192.0.2.1:0", "gateway.example:0", "[::ffff:192.0.2.1]:0"} {
+		f(false, addr, open)
+		f(false, addr, passing) // a key of the client's own says nothing about the client
+		f(true, addr, keyed())
+	}
+
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, keyed(), func(c *Config) { c.Listen = []string{"0.0.0.0:0"} })
+	cfg := r.current().cfg
+	cfg.Auth.Keys = nil
+	if _, err := r.Reload(cfg); err == nil || !strings.Contains(err.Error(), "no client key") {
+		t.Errorf("a reload that takes the last key away: %v", err)
+	}
+	r.addr = "127.0.0.1" + r.addr[strings.LastIndex(r.addr, ":"):]
+	r.refused(http.StatusUnauthorized, "invalid_api_key", wiretest.HS)
 }
