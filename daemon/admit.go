@@ -17,6 +17,7 @@ type admission struct {
 	key       string         // name of its key, "" for none
 	own       bool           // its own credential goes upstream
 	requestID string         // its X-Request-Id, "" for none that can be shown
+	subject   string         // of its certificate, "" for none
 	hidden    *redact.Hidden // its credential, until the last log line
 	grant     *auth.Grant
 

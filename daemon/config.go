@@ -170,6 +170,9 @@ func (c Config) withDefaults() Config {
 	if c.Log == nil {
 		c.Log = os.Stderr
 	}
+	if c.Proxy == nil {
+		c.Proxy = proxyFromEnvironment()
+	}
 	c.Routes = slices.Clone(c.Routes)
 	for i := range c.Routes {
 		u := &c.Routes[i].Upstream
@@ -191,9 +194,9 @@ func orDefault[T comparable](v, def T) T {
 func (c Config) validate() error {
 	var errs []error
 	for _, addr := range c.Listen {
-		errs = append(errs, checkListen("listen", addr, c.Auth.Open()))
+		errs = append(errs, checkListen("listen", addr, c.open()))
 	}
-	errs = append(errs, checkListen("admin", c.Admin, true), c.Auth.Validate())
+	errs = append(errs, checkListen("admin", c.Admin, true), c.TLS.validate(), c.Auth.Validate())
 	if len(c.Routes) == 0 {
 		errs = append(errs, errors.New("routes: none given; name at least one model and its upstream"))
 	}
@@ -239,6 +242,9 @@ func (c Config) validateLimits() error {
 	return errors.Join(errs...)
 }
 
+// open reports whether clients need neither a key nor a certificate.
+func (c Config) open() bool { return c.Auth.Open() && c.TLS.ClientCAFile == "" }
+
 // checkListen refuses an address that is not host:port, and one beyond loopback where only loopback is safe.
 func checkListen(key, addr string, loopbackOnly bool) error {
 	host, _, err := net.SplitHostPort(addr)
@@ -257,6 +263,9 @@ func (u Upstream) validate(passThrough bool) error {
 	}
 	if (u.Credential != "" || passThrough) && isPlaintext(u.BaseURL) && !isLoopback(u.BaseURL.Hostname()) && !u.AllowPlaintext {
 		return fmt.Errorf("upstream %s: the credential would cross the network in clear; use wss:// or allow plaintext", u.BaseURL.Host)
+	}
+	if (u.CertFile == "") != (u.KeyFile == "") {
+		return fmt.Errorf("upstream %s: tls: cert_file and key_file go together; name both or neither", u.Name)
 	}
 	return nil
 }

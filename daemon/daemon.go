@@ -198,6 +198,9 @@ func (d *Daemon) readyFields() []any {
 	for _, a := range d.Addrs() {
 		f = append(f, "listen", a.String())
 	}
+	if d.current().tls != nil {
+		f = append(f, "tls", true)
+	}
 	return append(f, "admin", d.listeners.admin.Addr().String(), "socket", d.listeners.control.Addr().String())
 }
 

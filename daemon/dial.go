@@ -3,11 +3,11 @@ package daemon
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"time"
 
 	"github.com/gobwas/ws"
@@ -30,15 +30,16 @@ type endpoint struct {
 	redact  func(string) string
 }
 
-func newEndpoint(u Upstream, engine *relay.Engine, redact func(string) string) *endpoint {
-	d, _ := dialect.Lookup(u.Dialect) // validated with the configuration
+func (d *Daemon) newEndpoint(u Upstream, proxy func(*url.URL) (*url.URL, error)) (*endpoint, error) {
+	spoken, _ := dialect.Lookup(u.Dialect) // validated with the configuration
+	config, err := d.upstreamTLS(u)
 	return &endpoint{
 		Upstream: u,
-		dialect:  d,
-		dialer:   wire.Dialer{TLSConfig: &tls.Config{RootCAs: u.RootCAs, MinVersion: tls.VersionTLS12}},
-		engine:   engine,
-		redact:   redact,
-	}
+		dialect:  spoken,
+		dialer:   wire.Dialer{TLSConfig: config, Proxy: proxy},
+		engine:   d.engine,
+		redact:   d.redact.String,
+	}, err
 }
 
 // warm is an upstream session that is past its ready frames and parked in the relay. It is what the pool keeps.

@@ -2,9 +2,12 @@ package daemon
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"syscall"
 	"time"
+
+	"github.com/rtd-project/rtd/internal/wire"
 )
 
 // hangup is a context that also ends, with errClientGone, when a client hangs up. It watches only while somebody waits
@@ -12,14 +15,19 @@ import (
 // stay in the socket. It is for one goroutine.
 type hangup struct {
 	context.Context
-	cancel context.CancelCauseFunc
-	conn   net.Conn
-	peeked chan struct{} // closed when the watch has ended; nil while there is none
+	cancel    context.CancelCauseFunc
+	conn      net.Conn // the socket
+	encrypted bool     // its last bytes are a farewell, behind which its end is to be seen
+	peeked    chan struct{} // closed when the watch has ended; nil while there is none
 }
 
 func watchHangup(ctx context.Context, conn net.Conn) *hangup {
 	ctx, cancel := context.WithCancelCause(ctx)
-	return &hangup{Context: ctx, cancel: cancel, conn: conn}
+	h := &hangup{Context: ctx, cancel: cancel, conn: conn}
+	if secure, ok := conn.(*tls.Conn); ok {
+		h.conn, h.encrypted = secure.NetConn().(*wire.Transport).Conn, true
+	}
+	return h
 }
 
 // Done implements context.Context and begins the watch.
@@ -49,6 +57,10 @@ func (h *hangup) peek(peeked chan<- struct{}) {
 			return false
 		}
 		gone = n == 0 || err != nil
+		if n > 0 && h.encrypted {
+			gone = hungUp(int(fd))
+			return gone
+		}
 		return true
 	})
 	if err == nil && gone {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"math"
 	"net"
 	"sync"
@@ -78,14 +79,19 @@ func (l *limits) mayAnswer() bool {
 
 func (l *limits) answered() { l.answers.Add(-1) }
 
+// turnAwayTimeout bounds the TLS handshake with a client that is turned away.
+const turnAwayTimeout = 2 * time.Second
+
 // turnAway tells a client whose request was not read that there is no room for it.
-func (d *Daemon) turnAway(conn net.Conn, err error) {
+func (d *Daemon) turnAway(ctx context.Context, set *settings, conn net.Conn, err error) {
 	r := refuse(err)
 	d.refusals.add(r.code)
 	if d.limits.said.due(r.code, time.Now()) {
 		d.log.Warn("clients are turned away (said once a minute)", "code", r.code, "error", r.message)
 	}
-	wire.WriteError(conn, r.status, r.code, r.message, r.header())
+	if conn, err := d.encrypt(ctx, set, conn, time.Now().Add(turnAwayTimeout)); err == nil {
+		wire.WriteError(conn, r.status, r.code, r.message, r.header())
+	}
 }
 
 // said keeps what happens to many from being logged for each.

@@ -85,7 +85,7 @@ func (l *listeners) inherit(cfg Config) error {
 		switch p.Name {
 		case roleData:
 			l.data = append(l.data, p.Listener)
-			err = checkListen("inherited data socket", p.Listener.Addr().String(), cfg.Auth.Open())
+			err = checkListen("inherited data socket", p.Listener.Addr().String(), cfg.open())
 		case roleAdmin:
 			l.admin = p.Listener
 			err = checkListen("inherited admin socket", p.Listener.Addr().String(), true)
@@ -104,7 +104,7 @@ func (l *listeners) inherit(cfg Config) error {
 // check refuses a configuration that would leave what is bound open to other hosts without a key.
 func (l *listeners) check(cfg Config) error {
 	for _, ln := range l.data {
-		if err := checkListen("listen", ln.Addr().String(), cfg.Auth.Open()); err != nil {
+		if err := checkListen("listen", ln.Addr().String(), cfg.open()); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	"github.com/rtd-project/rtd/internal/dialect"
-	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/pool"
 )
 
@@ -42,10 +41,14 @@ type served struct {
 	size  int    // as configured; an operator may have changed it
 }
 
-func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string, served *sync.Map, log *poolLog) *routes {
-	rs := &routes{byModel: map[string]*route{}, served: served, log: log}
-	for _, c := range cfg {
-		r := &route{models: c.Models, endpoint: newEndpoint(c.Upstream, engine, redact), pool: c.Pool, in: rs}
+func (d *Daemon) newRoutes(cfg Config) (*routes, error) {
+	rs := &routes{byModel: map[string]*route{}, served: &d.targets, log: d.poolLog}
+	var faults []error
+	for _, c := range cfg.Routes {
+		r := &route{models: c.Models, pool: c.Pool, in: rs}
+		var err error
+		r.endpoint, err = d.newEndpoint(c.Upstream, cfg.Proxy)
+		faults = append(faults, err)
 		defaults := r.endpoint.dialect.Defaults()
 		r.pool.MaxIdle = orDefault(c.Pool.MaxIdle, defaults.MaxIdle)
 		r.pool.MaxAge = orDefault(c.Pool.MaxAge, defaults.MaxAge)
@@ -55,7 +58,7 @@ func newRoutes(cfg []Route, engine *relay.Engine, redact func(string) string, se
 			rs.byModel[m] = r
 		}
 	}
-	return rs
+	return rs, errors.Join(faults...)
 }
 
 // find returns the route of ask and its model's name, which unlike ask's does not hold the request's memory; or a 404
@@ -77,13 +80,16 @@ func (rs *routes) find(ask dialect.Ask) (*route, string, error) {
 func (rs *routes) models() []string { return slices.Sorted(maps.Keys(rs.byModel)) }
 
 // check renders the handshake of every model once, so that an upstream that cannot be dialled as configured is an error
-// of the configuration and not of the first client.
-func (rs *routes) check() error {
+// of the configuration and not of the first client. hide is given the secrets of the proxies on the way.
+func (rs *routes) check(hide func(secret string)) error {
 	var faults []error
 	for _, model := range rs.models() {
-		if _, err := rs.byModel[model].target(model); err != nil {
-			faults = append(faults, err)
+		r := rs.byModel[model]
+		t, err := r.target(model)
+		if err == nil {
+			err = r.endpoint.checkProxy(t.URL, hide)
 		}
+		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
 }

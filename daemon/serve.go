@@ -52,9 +52,15 @@ func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
 	accepted, set := time.Now(), d.current()
 	defer d.limits.leave()
 	if err := d.limits.enter(conn, &set.cfg); err != nil {
-		return func() { d.turnAway(conn, err) }
+		return func() { d.turnAway(ctx, set, conn, err) }
 	}
-	req, early, err := wire.ReadRequestOr(conn, set.cfg.HandshakeTimeout, mintRequest)
+	deadline := accepted.Add(orDefault(set.cfg.HandshakeTimeout, wire.HandshakeTimeout))
+	raw := conn
+	conn, err := d.encrypt(ctx, set, raw, deadline)
+	if err != nil {
+		return func() { d.refuseHandshake(raw, err) }
+	}
+	req, early, err := wire.ReadRequestOr(conn, max(time.Until(deadline), time.Nanosecond), mintRequest)
 	switch {
 	case err != nil:
 		return func() { d.refuseRequest(conn, err) }
@@ -62,6 +68,7 @@ func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
 		return func() { d.serveMint(set, conn, req) }
 	}
 	s := &session{admission: d.receive(req), daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
+	s.subject = subject(conn)
 	if err := d.open(ctx, set, s, conn, req, early); err != nil {
 		return func() { d.refuseSession(conn, s, err) }
 	}

@@ -83,6 +83,9 @@ func (s *session) finish() {
 	if s.requestID != "" {
 		args = append(args, "request", s.requestID)
 	}
+	if s.subject != "" {
+		args = append(args, "certificate", s.subject)
+	}
 	if s.end.Reason != "" {
 		args = append(args, "reason", s.end.Reason)
 	}

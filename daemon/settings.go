@@ -1,6 +1,10 @@
 package daemon
 
-import "github.com/rtd-project/rtd/internal/auth"
+import (
+	"errors"
+
+	"github.com/rtd-project/rtd/internal/auth"
+)
 
 // settings is what a reload replaces, as one immutable value. A client reads it once, when it is accepted; what it opens
 // goes on under it.
@@ -8,22 +12,25 @@ type settings struct {
 	cfg    Config // with defaults
 	routes *routes
 	auth   *auth.Auth
+	tls    *serverTLS // nil: clients are served without
 }
 
 // newSettings makes cfg, which has its defaults and is valid, ready to serve. It starts nothing.
 func (d *Daemon) newSettings(cfg Config) (*settings, error) {
-	s := &settings{cfg: cfg, routes: newRoutes(cfg.Routes, d.engine, d.redact.String, &d.targets, d.poolLog)}
-	var err error
-	if before := d.current(); before != nil {
-		s.auth, err = before.auth.With(cfg.Auth)
+	s, before := &settings{cfg: cfg}, d.current()
+	var routesErr, authErr, tlsErr error
+	s.routes, routesErr = d.newRoutes(cfg)
+	if before != nil {
+		s.auth, authErr = before.auth.With(cfg.Auth)
 	} else {
-		s.auth, err = auth.New(cfg.Auth)
+		s.auth, authErr = auth.New(cfg.Auth)
 	}
-	if err != nil {
+	s.tls, tlsErr = d.newServerTLS(cfg.TLS, before)
+	if err := errors.Join(routesErr, authErr, tlsErr); err != nil {
 		return nil, err
 	}
 	s.routes.unused = s.auth.PassesAll()
-	return s, s.routes.check()
+	return s, s.routes.check(d.redact.Add)
 }
 
 // current is the settings in force.
