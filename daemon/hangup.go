@@ -16,8 +16,8 @@ import (
 type hangup struct {
 	context.Context
 	cancel    context.CancelCauseFunc
-	conn      net.Conn // the socket
-	encrypted bool     // its last bytes are a farewell, behind which its end is to be seen
+	conn      net.Conn      // the socket
+	encrypted bool          // its last bytes are a farewell, behind which its end is to be seen
 	peeked    chan struct{} // closed when the watch has ended; nil while there is none
 }
 
