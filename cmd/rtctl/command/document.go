@@ -97,6 +97,9 @@ type statsDocument struct {
 	Sessions sessionTotalsDocument                 `json:"sessions"`
 	Memory   memoryDocument                        `json:"memory"`
 	Relay    relayDocument                         `json:"relay"`
+	Minute   *windowDocument                       `json:"last_minute"`
+	Interval *windowDocument                       `json:"last_interval"` // only in a watch, from the second look on
+	Targets  []targetDocument                      `json:"targets"`
 }
 
 type summaryDocument struct {
@@ -116,6 +119,8 @@ type sessionTotalsDocument struct {
 	Ended     uint64            `json:"ended"`
 	Refused   map[string]uint64 `json:"refused"`
 	Responses uint64            `json:"responses"`
+	Totals    totalsDocument    `json:"response_totals"`
+	Usage     usageDocument     `json:"usage"`
 }
 
 type memoryDocument struct {
@@ -131,6 +136,13 @@ type memoryDocument struct {
 	PerSession    *float64 `json:"per_session_bytes"`
 	Goroutines    uint32   `json:"goroutines"`
 	OpenFiles     *uint32  `json:"open_files"`
+
+	HeapIdle     uint64            `json:"heap_idle_bytes"`
+	HostTCP      *uint64           `json:"host_tcp_bytes"`
+	CgroupLimit  *uint64           `json:"cgroup_limit_bytes"`
+	Marginal     *marginalDocument `json:"marginal"`
+	Peaks        peaksDocument     `json:"peaks"`
+	SessionState uint64            `json:"session_state_bytes"`
 }
 
 type flowDocument struct {
@@ -140,6 +152,7 @@ type flowDocument struct {
 	PingsAnswered uint64   `json:"pings_answered"`
 	AddedTotal    *float64 `json:"added_total_ms"`
 	AddedMax      *float64 `json:"added_max_ms"`
+	Chunks        uint64   `json:"chunks"`
 }
 
 type relayDocument struct {
@@ -156,10 +169,11 @@ func documentStats(s *rtdv1.Stats) statsDocument {
 	d := statsDocument{
 		Time: instant(s.GetTime()), Uptime: ms(s.GetUptime()),
 		Pools:  documentPools(s.GetPools()),
-		Phases: map[string]map[string]summaryDocument{},
+		Phases: documentPhases(s.GetPhases()),
 		Sessions: sessionTotalsDocument{
 			Open: s.GetSessions().GetOpen(), Accepted: s.GetSessions().GetAccepted(), Ended: s.GetSessions().GetEnded(),
 			Refused: counts(s.GetSessions().GetRefused()), Responses: s.GetSessions().GetResponses(),
+			Totals: documentTotals(s.GetSessions().GetResponseTotals()), Usage: documentUsage(s.GetSessions().GetUsage()),
 		},
 		Memory: documentMemory(s.GetMemory()),
 		Relay: relayDocument{
@@ -167,14 +181,25 @@ func documentStats(s *rtdv1.Stats) statsDocument {
 			Up: documentFlow(s.GetRelay().GetUp()), Down: documentFlow(s.GetRelay().GetDown()),
 			Held: s.GetRelay().GetHeldBytes(), Descriptors: s.GetRelay().GetDescriptors(),
 		},
+		Minute: documentWindow(s.GetLastMinute()), Interval: documentWindow(s.GetLastInterval()),
+		Targets: make([]targetDocument, 0, len(s.GetTargets())),
 	}
-	for _, p := range s.GetPhases() {
+	for _, target := range s.GetTargets() {
+		d.Targets = append(d.Targets, documentTarget(target))
+	}
+	return d
+}
+
+// documentPhases orders them by phase, then result.
+func documentPhases(phases []*rtdv1.PhaseSummary) map[string]map[string]summaryDocument {
+	d := map[string]map[string]summaryDocument{}
+	for _, p := range phases {
 		phase, result := word(p.GetPhase().String(), "PHASE_"), word(p.GetResult().String(), "POOL_RESULT_")
-		if d.Phases[phase] == nil {
-			d.Phases[phase] = map[string]summaryDocument{}
+		if d[phase] == nil {
+			d[phase] = map[string]summaryDocument{}
 		}
 		m := p.GetSummary()
-		d.Phases[phase][result] = summaryDocument{
+		d[phase][result] = summaryDocument{
 			Count: m.GetCount(), Min: ms(m.GetMin()), P50: ms(m.GetP50()), P90: ms(m.GetP90()), P99: ms(m.GetP99()),
 			P999: ms(m.GetP999()), Max: ms(m.GetMax()), Mean: ms(m.GetMean()),
 		}
@@ -190,13 +215,15 @@ func documentMemory(m *rtdv1.Memory) memoryDocument {
 		RSS: m.RssBytes, PSS: m.PssBytes, Heap: m.HeapBytes, Stacks: m.StacksBytes, Runtime: m.RuntimeBytes,
 		KernelSockets: m.KernelSocketsBytes, Cgroup: m.CgroupBytes, Baseline: m.BaselineBytes,
 		Sessions: m.Sessions, PerSession: m.PerSessionBytes, Goroutines: m.Goroutines, OpenFiles: m.OpenFiles,
+		HeapIdle: m.HeapIdleBytes, HostTCP: m.HostTcpBytes, CgroupLimit: m.CgroupLimitBytes,
+		Marginal: documentMarginal(m.Marginal), Peaks: documentPeaks(m.Peaks), SessionState: m.SessionStateBytes,
 	}
 }
 
 func documentFlow(f *rtdv1.Flow) flowDocument {
 	return flowDocument{
 		Frames: f.GetFrames(), Messages: f.GetMessages(), Bytes: f.GetBytes(), PingsAnswered: f.GetPingsAnswered(),
-		AddedTotal: ms(f.GetAddedTotal()), AddedMax: ms(f.GetAddedMax()),
+		AddedTotal: ms(f.GetAddedTotal()), AddedMax: ms(f.GetAddedMax()), Chunks: f.GetChunks(),
 	}
 }
 

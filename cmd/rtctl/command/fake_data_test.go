@@ -62,17 +62,33 @@ func newFake(pools ...*rtdv1.Pool) *fake {
 				{Phase: rtdv1.Phase_PHASE_FIRST_TEXT, Result: rtdv1.PoolResult_POOL_RESULT_HIT, Summary: summary(4380, 301*time.Millisecond)},
 				{Phase: rtdv1.Phase_PHASE_FIRST_AUDIO, Result: rtdv1.PoolResult_POOL_RESULT_HIT, Summary: summary(4380, 340*time.Millisecond)},
 				{Phase: rtdv1.Phase_PHASE_TURN, Result: rtdv1.PoolResult_POOL_RESULT_HIT, Summary: summary(4380, 2610*time.Millisecond)},
+				{Phase: rtdv1.Phase_PHASE_ADDED_UP, Result: rtdv1.PoolResult_POOL_RESULT_HIT, Summary: summary(120400, 24*time.Microsecond)},
+				{Phase: rtdv1.Phase_PHASE_JITTER_IN_UP, Result: rtdv1.PoolResult_POOL_RESULT_HIT, Summary: summary(120000, 300*time.Microsecond)},
+				{Phase: rtdv1.Phase_PHASE_JITTER_OUT_UP, Result: rtdv1.PoolResult_POOL_RESULT_HIT, Summary: summary(120000, 310*time.Microsecond)},
 			},
 			Memory: &rtdv1.Memory{
 				RssBytes: 41 << 20, HeapBytes: 9 << 20, StacksBytes: 700 << 10, RuntimeBytes: 6 << 20, BaselineBytes: 24 << 20,
 				Sessions: 67, PerSessionBytes: proto.Float64(1900), Goroutines: 14, OpenFiles: proto.Uint32(88),
+				PssBytes: proto.Uint64(38 << 20), HeapIdleBytes: 3 << 20, KernelSocketsBytes: proto.Uint64(640 << 10), HostTcpBytes: proto.Uint64(2 << 20),
+				CgroupBytes: proto.Uint64(52 << 20), CgroupLimitBytes: proto.Uint64(512 << 20), SessionStateBytes: 3 * 600,
+				Marginal: &rtdv1.MarginalMemory{PerSessionBytes: 2100, LowBytes: 1800, HighBytes: 2400, Points: 12, ToSessions: 67},
+				Peaks:    &rtdv1.MemoryPeaks{RssBytes: 44 << 20, HeapBytes: 15 << 20, StacksBytes: 900 << 10, KernelSocketsBytes: proto.Uint64(1 << 20), CgroupBytes: proto.Uint64(60 << 20), Sessions: 70},
 			},
 			Relay: &rtdv1.Relay{
 				Parked: 64, Live: 3, Descriptors: 70,
 				Up:   &rtdv1.Flow{Frames: 120400, Messages: 120400, Bytes: 158 << 20, PingsAnswered: 4, AddedTotal: durationpb.New(3 * time.Second), AddedMax: durationpb.New(1300 * time.Microsecond)},
 				Down: &rtdv1.Flow{Frames: 98000, Messages: 97990, Bytes: 640 << 20, PingsAnswered: 200, AddedTotal: durationpb.New(4 * time.Second), AddedMax: durationpb.New(2 * time.Millisecond)},
 			},
-			Sessions: &rtdv1.SessionTotals{Open: 3, Accepted: 1216, Ended: 1213, Refused: map[string]uint64{"model_not_found": 2}, Responses: 4380},
+			Sessions: &rtdv1.SessionTotals{Open: 3, Accepted: 1216, Ended: 1213, Refused: map[string]uint64{"model_not_found": 2}, Responses: 4380, ResponseTotals: responseTotals(), Usage: usage(1)},
+			LastMinute: &rtdv1.Window{
+				Length: durationpb.New(time.Minute), Accepted: 31, Ended: 30, Responses: &rtdv1.ResponseTotals{Started: 90, Completed: 88, Interrupted: 2}, Usage: usage(3),
+				Phases: []*rtdv1.PhaseSummary{{Phase: rtdv1.Phase_PHASE_READY, Result: rtdv1.PoolResult_POOL_RESULT_HIT, Summary: summary(31, 84*time.Microsecond)}},
+				Up:     &rtdv1.Flow{Frames: 9000, Messages: 9000, Bytes: 12 << 20}, Down: &rtdv1.Flow{Frames: 7000, Messages: 7000, Bytes: 46 << 20},
+			},
+			Targets: []*rtdv1.TargetStats{{
+				Target: "openai/gpt-realtime", Accepted: 1216, Ended: 1213, Hits: 1204, Misses: 12, Responses: responseTotals(), Usage: usage(1),
+				Phases: []*rtdv1.PhaseSummary{{Phase: rtdv1.Phase_PHASE_READY, Result: rtdv1.PoolResult_POOL_RESULT_HIT, Summary: summary(1204, 85300*time.Nanosecond)}},
+			}},
 		},
 		info: &rtdv1.DaemonInfo{
 			Version: "v0.1.0", Commit: "0123456789abcdef0123", GoVersion: "go1.26.0", Pid: 4242,
@@ -87,6 +103,14 @@ func newFake(pools ...*rtdv1.Pool) *fake {
 			Sessions: 3, Pools: 1, Warm: 64, WarmTarget: 64, LogLevel: rtdv1.LogLevel_LOG_LEVEL_INFO,
 		},
 	}
+}
+
+func responseTotals() *rtdv1.ResponseTotals {
+	return &rtdv1.ResponseTotals{Started: 4382, Completed: 4300, Cancelled: 78, Failed: 1, Incomplete: 1, Interrupted: 80, Lost: 2, Errors: 3}
+}
+
+func usage(share uint64) *rtdv1.Usage {
+	return &rtdv1.Usage{Input: 900 / share, Output: 600 / share, Total: 1500 / share, InputText: 100, InputAudio: 800 / share, OutputText: 150 / share, OutputAudio: 450 / share}
 }
 
 // emptyFake has just started and answers with as little as a daemon may.
@@ -110,11 +134,22 @@ func newSessionMessage(id, target string) *rtdv1.Session {
 			Started: 4, Completed: 3, Cancelled: 1, Interrupted: 1,
 			FirstText:  &rtdv1.Measure{Count: 4, Last: durationpb.New(301 * time.Millisecond), Max: durationpb.New(410 * time.Millisecond), Total: durationpb.New(1300 * time.Millisecond)},
 			FirstAudio: &rtdv1.Measure{Count: 4, Last: durationpb.New(340 * time.Millisecond), Max: durationpb.New(450 * time.Millisecond), Total: durationpb.New(1440 * time.Millisecond)},
+			Created:    &rtdv1.Measure{Count: 4, Last: durationpb.New(40 * time.Millisecond), Max: durationpb.New(50 * time.Millisecond), Total: durationpb.New(160 * time.Millisecond)},
 			Turn:       &rtdv1.Measure{Count: 3, Last: durationpb.New(2 * time.Second), Max: durationpb.New(3 * time.Second), Total: durationpb.New(7 * time.Second)},
 		},
-		Up:    &rtdv1.Flow{Frames: 4700, Messages: 4700, Bytes: 6_900_000, AddedMax: durationpb.New(800 * time.Microsecond)},
-		Down:  &rtdv1.Flow{Frames: 900, Messages: 900, Bytes: 5_100_000, PingsAnswered: 6, AddedMax: durationpb.New(1100 * time.Microsecond)},
-		Usage: &rtdv1.Usage{Input: 900, Output: 600, Total: 1500, InputText: 100, InputAudio: 800, OutputText: 150, OutputAudio: 450},
+		Up:         &rtdv1.Flow{Frames: 4700, Messages: 4700, Bytes: 6_900_000, AddedMax: durationpb.New(800 * time.Microsecond)},
+		Down:       &rtdv1.Flow{Frames: 900, Messages: 900, Bytes: 5_100_000, PingsAnswered: 6, AddedMax: durationpb.New(1100 * time.Microsecond)},
+		Usage:      usage(1),
+		FirstFrame: durationpb.New(2 * time.Millisecond), StateBytes: 1400,
+		LastTurn: &rtdv1.TurnMarks{
+			Start: durationpb.New(90 * time.Second), Created: durationpb.New(90040 * time.Millisecond), FirstText: durationpb.New(90301 * time.Millisecond),
+			FirstAudio: durationpb.New(90340 * time.Millisecond), Done: durationpb.New(92 * time.Second), Interrupted: true,
+		},
+		JitterUp: &rtdv1.Jitter{
+			In:  &rtdv1.Measure{Count: 4600, Last: durationpb.New(time.Millisecond), Max: durationpb.New(9 * time.Millisecond), Total: durationpb.New(1400 * time.Millisecond)},
+			Out: &rtdv1.Measure{Count: 4600, Last: durationpb.New(time.Millisecond), Max: durationpb.New(9 * time.Millisecond), Total: durationpb.New(1420 * time.Millisecond)},
+			Gap: durationpb.New(20 * time.Millisecond),
+		},
 	}
 }
 

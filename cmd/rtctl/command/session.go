@@ -45,6 +45,11 @@ type sessionDocument struct {
 	End               *endDocument       `json:"end"`
 	KeyName           string             `json:"key_name"`
 	RequestID         string             `json:"request_id"`
+	FirstFrame        *float64           `json:"first_frame_ms"`
+	LastTurn          *turnDocument      `json:"last_turn"`
+	JitterUp          jitterDocument     `json:"jitter_up"`
+	JitterDown        jitterDocument     `json:"jitter_down"`
+	StateBytes        uint64             `json:"state_bytes"`
 }
 
 type responsesDocument struct {
@@ -58,6 +63,9 @@ type responsesDocument struct {
 	FirstText   measureDocument `json:"first_text"`
 	FirstAudio  measureDocument `json:"first_audio"`
 	Turn        measureDocument `json:"turn"`
+	Created     measureDocument `json:"created"`
+	Lost        uint64          `json:"lost"`
+	Open        uint64          `json:"open"`
 }
 
 type measureDocument struct {
@@ -87,7 +95,7 @@ type endDocument struct {
 }
 
 func documentSession(s *rtdv1.Session) sessionDocument {
-	r, u := s.GetResponses(), s.GetUsage()
+	r := s.GetResponses()
 	d := sessionDocument{
 		ID: s.GetId(), State: word(s.GetState().String(), "SESSION_STATE_"), Target: s.GetTarget(), PoolKey: s.GetPoolKey(),
 		Result: word(s.GetResult().String(), "POOL_RESULT_"), BypassReason: s.GetBypassReason(),
@@ -98,14 +106,13 @@ func documentSession(s *rtdv1.Session) sessionDocument {
 			Started: r.GetStarted(), Completed: r.GetCompleted(), Cancelled: r.GetCancelled(), Failed: r.GetFailed(),
 			Incomplete: r.GetIncomplete(), Interrupted: r.GetInterrupted(), Errors: r.GetErrors(),
 			FirstText: documentMeasure(r.GetFirstText()), FirstAudio: documentMeasure(r.GetFirstAudio()), Turn: documentMeasure(r.GetTurn()),
+			Created: documentMeasure(r.GetCreated()), Lost: r.GetLost(), Open: r.GetOpen(),
 		},
 		Up: documentFlow(s.GetUp()), Down: documentFlow(s.GetDown()), Held: s.GetHeldBytes(),
 		KeyName: s.GetKeyName(), RequestID: s.GetRequestId(),
-		Usage: usageDocument{
-			Input: u.GetInput(), Output: u.GetOutput(), Total: u.GetTotal(),
-			InputText: u.GetInputText(), InputAudio: u.GetInputAudio(), InputImage: u.GetInputImage(), InputCached: u.GetInputCached(),
-			OutputText: u.GetOutputText(), OutputAudio: u.GetOutputAudio(),
-		},
+		Usage:      documentUsage(s.GetUsage()),
+		FirstFrame: ms(s.GetFirstFrame()), LastTurn: documentTurn(s.GetLastTurn()),
+		JitterUp: documentJitter(s.GetJitterUp()), JitterDown: documentJitter(s.GetJitterDown()), StateBytes: s.GetStateBytes(),
 	}
 	for _, p := range s.GetSetup() {
 		d.Setup[word(p.GetPhase().String(), "PHASE_")] = *ms(p.GetDuration())
@@ -114,6 +121,14 @@ func documentSession(s *rtdv1.Session) sessionDocument {
 		d.End = &endDocument{word(e.GetBy().String(), "PARTY_"), e.GetCode(), e.GetReason(), e.GetError()}
 	}
 	return d
+}
+
+func documentUsage(u *rtdv1.Usage) usageDocument {
+	return usageDocument{
+		Input: u.GetInput(), Output: u.GetOutput(), Total: u.GetTotal(),
+		InputText: u.GetInputText(), InputAudio: u.GetInputAudio(), InputImage: u.GetInputImage(), InputCached: u.GetInputCached(),
+		OutputText: u.GetOutputText(), OutputAudio: u.GetOutputAudio(),
+	}
 }
 
 func documentMeasure(m *rtdv1.Measure) measureDocument {

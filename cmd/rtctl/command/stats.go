@@ -103,9 +103,16 @@ var screenPhases = []struct {
 }{
 	{rtdv1.Phase_PHASE_DIAL, "dial"},
 	{rtdv1.Phase_PHASE_READY, "ready"},
+	{rtdv1.Phase_PHASE_CREATED, "created"},
 	{rtdv1.Phase_PHASE_FIRST_TEXT, "first text"},
 	{rtdv1.Phase_PHASE_FIRST_AUDIO, "first audio"},
 	{rtdv1.Phase_PHASE_TURN, "turn"},
+	{rtdv1.Phase_PHASE_ADDED_UP, "added up"},
+	{rtdv1.Phase_PHASE_ADDED_DOWN, "added down"},
+	{rtdv1.Phase_PHASE_JITTER_IN_UP, "jitter in up"},
+	{rtdv1.Phase_PHASE_JITTER_OUT_UP, "jitter out up"},
+	{rtdv1.Phase_PHASE_JITTER_IN_DOWN, "jitter in down"},
+	{rtdv1.Phase_PHASE_JITTER_OUT_DOWN, "jitter out down"},
 }
 
 func phaseTable(phases []*rtdv1.PhaseSummary) string {
@@ -127,8 +134,11 @@ func phaseTable(phases []*rtdv1.PhaseSummary) string {
 }
 
 func sessionTotals(s *rtdv1.SessionTotals) string {
-	t := newTable(">SESSIONS", ">ACCEPTED", ">ENDED", ">RESPONSES", "REFUSED")
-	t.add(number(s.GetOpen()), humanCount(s.GetAccepted()), humanCount(s.GetEnded()), humanCount(s.GetResponses()), breakdown(s.GetRefused()))
+	t := newTable(">SESSIONS", ">ACCEPTED", ">ENDED", ">RESPONSES", ">INTERRUPTED", ">LOST", ">ERRORS", ">TOKENS IN", ">OUT", "REFUSED")
+	r, u := s.GetResponseTotals(), s.GetUsage()
+	t.add(number(s.GetOpen()), humanCount(s.GetAccepted()), humanCount(s.GetEnded()), humanCount(s.GetResponses()),
+		humanCount(r.GetInterrupted()), humanCount(r.GetLost()), humanCount(r.GetErrors()),
+		humanCount(u.GetInput()), humanCount(u.GetOutput()), breakdown(s.GetRefused()))
 	return t.String()
 }
 
@@ -141,16 +151,5 @@ func relayTable(r *rtdv1.Relay) string {
 		t.add(dir.label, humanCount(dir.flow.GetFrames()), humanCount(dir.flow.GetMessages()),
 			humanBytes(float64(dir.flow.GetBytes())), span(dir.flow.GetAddedMax()))
 	}
-	return t.String()
-}
-
-func memoryTable(m *rtdv1.Memory) string {
-	perSession := none
-	if m != nil && m.PerSessionBytes != nil {
-		perSession = humanBytes(m.GetPerSessionBytes())
-	}
-	t := newTable(">RSS", ">BASELINE", ">PER SESSION", ">HEAP", ">STACKS", ">GOROUTINES")
-	t.add(humanBytes(float64(m.GetRssBytes())), humanBytes(float64(m.GetBaselineBytes())), perSession,
-		humanBytes(float64(m.GetHeapBytes())), humanBytes(float64(m.GetStacksBytes())), number(m.GetGoroutines()))
 	return t.String()
 }
