@@ -164,6 +164,6 @@ func (s *daemonService) MintToken(_ context.Context, req *rtdv1.MintTokenRequest
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, err.Error())
 	}
-	s.d.log.Info("token minted by an operator", "key", req.GetKey(), "model", wish.Model, "expires", minted.ExpiresAt)
+	s.d.log.Info("token minted by an operator", "key", minted.Key, "model", wish.Model, "expires", minted.ExpiresAt)
 	return &rtdv1.MintTokenResponse{Value: minted.Value, ExpiresAt: timestamppb.New(minted.ExpiresAt)}, nil
 }

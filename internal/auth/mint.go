@@ -23,6 +23,7 @@ type Wish struct {
 // Minted is a new token. Value is a secret.
 type Minted struct {
 	Value     string
+	Key       string // name; "" for none
 	ExpiresAt time.Time
 }
 
@@ -106,7 +107,7 @@ func (a *Auth) mint(k *Key, wish Wish, now time.Time) (Minted, error) {
 	if err != nil {
 		return Minted{}, mintDenied(c.Key, "%v", err)
 	}
-	return Minted{token, time.Unix(c.Ends, 0)}, nil
+	return Minted{token, c.Key, time.Unix(c.Ends, 0)}, nil
 }
 
 // isClaim keeps a token within maxToken.
