@@ -1,10 +1,12 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -16,7 +18,7 @@ type PeersConfig struct {
 	Peers []string
 	// Idle is how many idle sessions the memory is measured with. Default 1000.
 	Idle int
-	// Sessions is how many microphones speak at a time. Default 50.
+	// Sessions is how many microphones speak through a peer, and as many past it at the same time. Default 25.
 	Sessions int
 	// Period and Duration of the speech are those of StreamConfig. Default 20 ms and 5 s.
 	Period, Duration time.Duration
@@ -44,7 +46,7 @@ func (c *PeersConfig) complete() error {
 		c.Idle = 1000
 	}
 	if c.Sessions == 0 {
-		c.Sessions = 50
+		c.Sessions = 25
 	}
 	if c.Period == 0 {
 		c.Period = 20 * time.Millisecond
@@ -104,7 +106,7 @@ func Peers(ctx context.Context, cfg PeersConfig) (*PeersReport, error) {
 	return r, nil
 }
 
-// turn measures the direct way and then every peer, beginning with another one each time.
+// turn measures every peer, beginning with another one each time.
 func (r *PeersReport) turn(ctx context.Context, cfg *PeersConfig, programs map[string]string, turn int) error {
 	rig, err := newRig()
 	if err != nil {
@@ -119,16 +121,10 @@ func (r *PeersReport) turn(ctx context.Context, cfg *PeersConfig, programs map[s
 	if err != nil {
 		return err
 	}
-	cfg.Progress(fmt.Sprintf("turn %d of %d: direct", turn+1, cfg.Repeat))
-	base, err := r.speak(ctx, cfg, Target{Name: LegDirect, URL: direct})
-	if err != nil {
-		return err
-	}
-	r.Direct = append(r.Direct, Latency{base.Round.P50, base.Round.P99})
 	for i := range cfg.Peers {
 		i = (i + turn) % len(cfg.Peers)
 		cfg.Progress(fmt.Sprintf("turn %d of %d: %s", turn+1, cfg.Repeat, cfg.Peers[i]))
-		m, err := r.measure(ctx, cfg, rig, cfg.Peers[i], programs[cfg.Peers[i]], upstream, base)
+		m, err := r.measure(ctx, cfg, rig, cfg.Peers[i], programs[cfg.Peers[i]], Target{Name: LegDirect, URL: direct})
 		if err != nil {
 			return fmt.Errorf("%s: %w", cfg.Peers[i], err)
 		}
@@ -138,10 +134,11 @@ func (r *PeersReport) turn(ctx context.Context, cfg *PeersConfig, programs map[s
 }
 
 // measure starts one peer, puts both loads through it and stops it.
-func (r *PeersReport) measure(ctx context.Context, cfg *PeersConfig, rig *Rig, name, program, upstream string, base *StreamReport) (m Measured, err error) {
+func (r *PeersReport) measure(ctx context.Context, cfg *PeersConfig, rig *Rig, name, program string, direct Target) (m Measured, err error) {
 	var (
-		p *process
-		t Target
+		p        *process
+		t        Target
+		upstream = direct.shown()
 	)
 	if name == PeerRTD {
 		p, t, err = rig.gateway(ctx, name, program, upstream, "--pool-size", "0")
@@ -160,7 +157,7 @@ func (r *PeersReport) measure(ctx context.Context, cfg *PeersConfig, rig *Rig, n
 	if err != nil {
 		return m, err
 	}
-	s, err := r.speak(ctx, cfg, t)
+	through, past, err := r.speak(ctx, cfg, t, direct)
 	if err != nil {
 		return m, err
 	}
@@ -168,10 +165,10 @@ func (r *PeersReport) measure(ctx context.Context, cfg *PeersConfig, rig *Rig, n
 	if err != nil {
 		return m, err
 	}
-	m.Frames = s.Up.Arrived + s.Down.Arrived
+	m.Frames = through.Up.Arrived + through.Down.Arrived
 	m.CPUMicros = micros((after - before).Seconds() * 1e6 / float64(max(m.Frames, 1)))
-	m.Round = Latency{s.Round.P50, s.Round.P99}
-	m.Added = Latency{micros(s.Round.P50 - base.Round.P50), micros(s.Round.P99 - base.Round.P99)}
+	m.Round, m.Direct = Latency{through.Round.P50, through.Round.P99}, Latency{past.Round.P50, past.Round.P99}
+	m.Added = Latency{micros(m.Round.P50 - m.Direct.P50), micros(m.Round.P99 - m.Direct.P99)}
 	return m, nil
 }
 
@@ -216,23 +213,39 @@ func hold(ctx context.Context, t Target, n int, f func() error) error {
 	return f()
 }
 
-// speak puts the paced load through t. Chunks that are lost make a run worthless: it has measured something else.
-func (r *PeersReport) speak(ctx context.Context, cfg *PeersConfig, t Target) (*StreamReport, error) {
+// speak puts the paced load through the peer and, at the same time, past it: whatever else the machine does meanwhile
+// happens to both.
+func (r *PeersReport) speak(ctx context.Context, cfg *PeersConfig, peer, direct Target) (through, past *StreamReport, err error) {
+	var (
+		wg    sync.WaitGroup
+		other error
+	)
+	wg.Go(func() { past, other = paced(ctx, cfg, direct) })
+	through, err = paced(ctx, cfg, peer)
+	wg.Wait()
+	if err = cmp.Or(err, other); err != nil {
+		return nil, nil, err
+	}
+	for _, why := range through.Generator.saturated(cfg.MaxLate) { // that of the other is the same process
+		r.Invalid = append(r.Invalid, peer.Name+": "+why)
+	}
+	return through, past, nil
+}
+
+// paced is one stream of which nothing may be lost: it would have measured something else.
+func paced(ctx context.Context, cfg *PeersConfig, t Target) (*StreamReport, error) {
 	s, err := Stream(ctx, StreamConfig{Target: t, Sessions: cfg.Sessions, Period: cfg.Period, Duration: cfg.Duration})
 	if err != nil {
 		return nil, err
 	}
 	for cause, n := range s.Failures {
-		return nil, fmt.Errorf("%d of %d streams failed: %s", n, cfg.Sessions, cause)
+		return nil, fmt.Errorf("%s: %d of %d streams failed: %s", t.Name, n, cfg.Sessions, cause)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if lost := s.Up.Lost + s.Down.Lost; lost > 0 {
-		return nil, fmt.Errorf("%d of %d chunks were lost", lost, s.Up.Sent)
-	}
-	for _, why := range s.Generator.saturated(cfg.MaxLate) {
-		r.Invalid = append(r.Invalid, t.Name+": "+why)
+		return nil, fmt.Errorf("%s: %d of %d chunks were lost", t.Name, lost, s.Up.Sent)
 	}
 	return s, nil
 }

@@ -15,7 +15,6 @@ type PeersReport struct {
 	Started time.Time  `json:"started"`
 	Host    Host       `json:"host"`
 	Config  PeersSetup `json:"config"`
-	Direct  []Latency  `json:"direct_round_ms"` // without a peer, a value for each turn
 	Peers   []Peer     `json:"peers"`
 	// Ratios hold rtd against each other peer; empty without rtd.
 	Ratios  []Ratio  `json:"rtd_ratios"`
@@ -50,8 +49,9 @@ type Measured struct {
 	CPUMicros float64 `json:"cpu_us_per_frame"`
 	Frames    uint64  `json:"frames"` // both ways
 	Round     Latency `json:"round_ms"`
-	// Added is Round less the direct one of the same turn.
-	Added Latency `json:"added_ms"`
+	// Direct is the same past the peer, in the same seconds; Added is what the peer makes of it.
+	Direct Latency `json:"direct_round_ms"`
+	Added  Latency `json:"added_ms"`
 }
 
 // Ratio is rtd's figure as a multiple of a peer's, turn by turn: below 1 rtd takes less.
@@ -108,8 +108,9 @@ func (r *PeersReport) compare() {
 		for _, column := range columns {
 			var values []float64
 			for turn := range min(len(rtd.Turns), len(other.Turns)) {
-				if base := column.of(&other.Turns[turn]); base > 0 { // an added latency below the noise has no ratio
-					values = append(values, micros(column.of(&rtd.Turns[turn])/base))
+				ours, theirs := column.of(&rtd.Turns[turn]), column.of(&other.Turns[turn])
+				if ours > 0 && theirs > 0 { // what is below the noise has no ratio
+					values = append(values, micros(ours/theirs))
 				}
 			}
 			*column.ratio(&ratio) = rangeOf(values)
@@ -169,13 +170,15 @@ func (g Range) text(unit func(float64) string) string {
 func (r *PeersReport) Notes() []string {
 	c := &r.Config
 	notes := []string{
-		fmt.Sprintf("Medians of %d turns and their range. Memory over %d idle sessions; then %d sessions with a chunk every %g ms each way for %g s, ws to the upstream, no TLS.",
+		fmt.Sprintf("Medians of %d turns and their range. Memory over %d idle sessions; then %d sessions with a chunk every %g ms each way for %g s, and as many past the peer. No TLS.",
 			c.Repeat, c.Idle, c.Sessions, c.Period, c.Duration/1000),
-		"Added: the way there and back, less that without a peer in the same turn. Below 1 a ratio says that rtd takes less.",
+		"Added: the way there and back, less that past the peer in the same seconds. Below 1 a ratio says that rtd takes less.",
 	}
 	var p50, p99 []float64
-	for _, d := range r.Direct {
-		p50, p99 = append(p50, d.P50), append(p99, d.P99)
+	for i := range r.Peers {
+		for _, m := range r.Peers[i].Turns {
+			p50, p99 = append(p50, m.Direct.P50), append(p99, m.Direct.P99)
+		}
 	}
 	unit := func(v float64) string { return number(v) + " ms" }
 	notes = append(notes, "direct: there and back "+rangeOf(p50).text(unit)+" at p50, "+rangeOf(p99).text(unit)+" at p99")

@@ -138,5 +138,5 @@ func version(name, program string) string {
 		return ""
 	}
 	line, _, _ := strings.Cut(string(out), "\n")
-	return strings.TrimSpace(line)
+	return strings.Join(strings.Fields(line), " ")
 }

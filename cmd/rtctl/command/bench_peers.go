@@ -25,9 +25,10 @@ func newBenchPeers(a *app) *cobra.Command {
 
 Each gets idle sessions, for the memory that one costs, and then sessions that send
 and receive audio at the pace of a microphone, for the CPU that a frame costs and the
-time it adds. All run on loopback, in front of one scripted upstream without TLS, take
-turns, and are started anew for each turn. HAProxy and nginx must be installed (on
-Debian: haproxy, nginx-light); their configuration is made for the run.
+time it adds to what sessions need that go past it meanwhile. All run on loopback, in
+front of one scripted upstream without TLS, take turns, and are started anew for each
+turn. HAProxy and nginx must be installed (on Debian: haproxy, nginx-light); their
+configuration is made for the run.
 
 Exit status: 1 if a program is missing or fails, 3 if the generator was the bottleneck.`,
 		Example: `  rtctl bench peers
@@ -39,7 +40,7 @@ Exit status: 1 if a program is missing or fails, 3 if the generator was the bott
 	flags.SortFlags = false
 	flags.StringSliceVar(&c.Peers, "peers", bench.PeerNames, "what to compare")
 	flags.IntVar(&c.Idle, "idle", 1000, "idle sessions to measure memory with")
-	flags.IntVar(&c.Sessions, "sessions", 50, "sessions that speak")
+	flags.IntVar(&c.Sessions, "sessions", 25, "sessions that speak through a peer, and as many past it")
 	flags.DurationVar(&c.Period, "period", 20*time.Millisecond, "length of a chunk of audio and time between two")
 	flags.DurationVar(&c.Duration, "duration", 5*time.Second, "how long they speak")
 	flags.IntVar(&c.Repeat, "repeat", 3, "turns of each")

@@ -98,13 +98,12 @@ func TestBenchForms(t *testing.T) {
 
 func TestBenchPeersForms(t *testing.T) {
 	turn := func(f float64) bench.Measured {
-		return bench.Measured{IdleBytes: 1500 * f, CPUMicros: 8.25 * f, Frames: 50000, Added: bench.Latency{P50: 0.052 * f, P99: 0.31 * f}}
+		return bench.Measured{IdleBytes: 1500 * f, CPUMicros: 8.25 * f, Frames: 50000, Direct: bench.Latency{P50: 0.1 * f, P99: 0.5 * f}, Added: bench.Latency{P50: 0.052 * f, P99: 0.31 * f}}
 	}
 	r := &bench.PeersReport{
 		Kind: "peers", Schema: bench.Schema, Commit: "0123456789abcdef", Started: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 		Host:   bench.Host{OS: "linux", Kernel: "6.1.0", Arch: "amd64", CPUs: 4, Go: "go1.26"},
 		Config: bench.PeersSetup{Idle: 1000, Sessions: 50, Period: 20, Duration: 5000, Repeat: 3},
-		Direct: []bench.Latency{{P50: 0.1, P99: 0.5}, {P50: 0.11, P99: 0.6}, {P50: 0.09, P99: 0.4}},
 		Peers: []bench.Peer{
 			{Name: "rtd", Version: "rtd devel", Turns: []bench.Measured{turn(1), turn(1.1), turn(0.9)}},
 			{Name: "haproxy", Version: "HAProxy version 2.6.12", Turns: []bench.Measured{turn(3), turn(3.3), turn(2.8)}},
