@@ -223,7 +223,7 @@ func (r *PeersReport) speak(ctx context.Context, cfg *PeersConfig, peer, direct 
 	wg.Go(func() { past, other = paced(ctx, cfg, direct) })
 	through, err = paced(ctx, cfg, peer)
 	wg.Wait()
-	if err = cmp.Or(err, other); err != nil {
+	if err := cmp.Or(err, other); err != nil {
 		return nil, nil, err
 	}
 	for _, why := range through.Generator.saturated(cfg.MaxLate) { // that of the other is the same process
