@@ -16,7 +16,7 @@ import (
 )
 
 // openFiles counts the descriptors of this process.
-func openFiles(t *testing.T) int {
+func openFiles(t testing.TB) int {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -20,7 +20,7 @@ const testKey = "sk-test-SECRET"
 // rig is a whole daemon on loopback in front of a scripted upstream.
 type rig struct {
 	*Daemon
-	t    *testing.T
+	t    testing.TB
 	up   *wiretest.Upstream
 	addr string // data
 	log  *syncBuffer
@@ -28,19 +28,21 @@ type rig struct {
 }
 
 // startRig runs a daemon with one route, model "mock", to up. configure may change its configuration.
-func startRig(t *testing.T, up *wiretest.Upstream, size int, configure ...func(*Config)) *rig {
+func startRig(t testing.TB, up *wiretest.Upstream, size int, configure ...func(*Config)) *rig {
 	t.Helper()
 	log := &syncBuffer{}
 	cfg := Config{
 		Listen: []string{"127.0.0.1:0"}, Admin: "127.0.0.1:0", Socket: t.TempDir() + "/rtd.sock",
 		Log: log, LogLevel: hclog.Trace, Grace: 5 * time.Second, CloseTimeout: time.Second,
-		Routes: []Route{{
+	}
+	if up != nil { // else configure names another
+		cfg.Routes = []Route{{
 			Models: []string{"mock"},
 			Upstream: Upstream{RootCAs: up.Roots(), Upstream: dialect.Upstream{
 				Dialect: "compatible", Name: "up", BaseURL: up.URL(), Credential: testKey, Model: "mock",
 			}},
 			Pool: pool.Config{Size: size, BackoffMin: 10 * time.Millisecond, BackoffMax: 100 * time.Millisecond, AuthBackoff: time.Second},
-		}},
+		}}
 	}
 	for _, c := range configure {
 		c(&cfg)

@@ -3,6 +3,7 @@ package sim
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -63,10 +64,17 @@ func (r *response) finish(b *batch, out []*item, whole bool) {
 		status, count = "cancelled", &n.cancelled
 	}
 	c.begin(b, "response.done").json("response", r.object(status, out, u)).end()
-	count.Add(1) // before the write: a client that has read response.done finds it counted
+	n.ended(count, u, 1) // before the write: a client that has read response.done finds it counted
 	if !c.flush(b) {
-		count.Add(-1)
+		n.ended(count, u, -1)
 	}
+}
+
+// ended counts the end of a response and its bill in, or out again.
+func (n *counters) ended(outcome *atomic.Int64, u *usage, sign int64) {
+	outcome.Add(sign)
+	n.inputTokens.Add(sign * u.Input)
+	n.outputTokens.Add(sign * u.Output)
 }
 
 // at opens an event about the response's only output item.

@@ -28,6 +28,9 @@ type Stats struct {
 	ResponsesCancelled int64 `json:"responses_cancelled"`
 	Turns              int64 `json:"turns"` // audio turns committed, by the client or by voice activity
 
+	InputTokens  int64 `json:"input_tokens"` // billed, of responses that ended
+	OutputTokens int64 `json:"output_tokens"`
+
 	ClientMessages int64 `json:"client_messages"`
 	AudioMessages  int64 `json:"audio_messages"` // the input_audio_buffer.append among them
 	ServerMessages int64 `json:"server_messages"`
@@ -85,6 +88,7 @@ func (c *census) opened() {
 type counters struct {
 	dials, accepted, refused, failed            atomic.Int64
 	responses, completed, cancelled, turns      atomic.Int64
+	inputTokens, outputTokens                   atomic.Int64
 	clientMessages, audioMessages               atomic.Int64
 	serverMessages, textDeltas, audioDeltas     atomic.Int64
 	errorsSent, protocolErrors                  atomic.Int64
@@ -121,6 +125,7 @@ func (s *Server) Stats() Stats {
 	st := Stats{
 		Dials: n.dials.Load(), Accepted: n.accepted.Load(), Refused: n.refused.Load(), Failed: n.failed.Load(),
 		Responses: n.responses.Load(), ResponsesCompleted: n.completed.Load(), ResponsesCancelled: n.cancelled.Load(), Turns: n.turns.Load(),
+		InputTokens: n.inputTokens.Load(), OutputTokens: n.outputTokens.Load(),
 		ClientMessages: n.clientMessages.Load(), AudioMessages: n.audioMessages.Load(), ServerMessages: n.serverMessages.Load(),
 		TextDeltas: n.textDeltas.Load(), AudioDeltas: n.audioDeltas.Load(),
 		ErrorsSent: n.errorsSent.Load(), ProtocolErrors: n.protocolErrors.Load(),
