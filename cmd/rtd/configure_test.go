@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -178,6 +180,54 @@ func TestADigestStandsForAKey(t *testing.T) {
 	}
 	if a, b := keys("key_env: KEY"), keys("sha256: "+hex.EncodeToString(sum[:])); !reflect.DeepEqual(a, b) {
 		t.Errorf("%+v\n%+v", a.Auth, b.Auth)
+	}
+}
+
+// What the reference says of reload is what a reload does.
+func TestFixedKeysAreThoseAReloadRefuses(t *testing.T) {
+	dir := obeyDir(t)
+	path := filepath.Join(dir, "rtd.yaml")
+	write(t, path, fmt.Sprintf(`listen: ["127.0.0.1:0"]
+admin: 127.0.0.1:0
+control: {socket: %[1]s/s}
+upstreams:
+  - {name: up, provider: compatible, url: "ws://127.0.0.1:1/v1"}
+  - {name: second, provider: compatible, url: "ws://127.0.0.1:1/v2"}
+routes:
+  - {models: [m], upstream: up, pool: {size: 0}}
+clients: {keys: [{name: k, key_file: %[1]s/key}]}
+`, dir))
+	before := configured(t, path)
+	before.Log = io.Discard
+	d, err := daemon.New(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	<-d.Ready()
+	c, err := config.Load(config.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range c.Values() {
+		other := strings.ReplaceAll(obeyed[v.Key], "%s", dir)
+		environ := []string{v.Variable + "=" + other, "OTHER_KEY=" + strings.Repeat("sk-test-OTHER", 4), "CREDENTIALS_DIRECTORY=" + dir}
+		c, err := config.Load(config.Options{Path: path, Environ: environ})
+		if err != nil {
+			continue // of no use alone, such as half a certificate
+		}
+		after, _, err := configure(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after.Log = io.Discard
+		_, err = d.Reload(after)
+		if refused := err != nil && strings.Contains(err.Error(), v.Key+": "+daemon.ErrFixed.Error()); refused != v.Fixed {
+			t.Errorf("%s=%s: a reload says %v, and the reference says fixed: %v", v.Variable, other, err, v.Fixed)
+		}
 	}
 }
 

@@ -2,19 +2,19 @@ package config
 
 // Value is one value that is in force.
 type Value struct {
-	Key    string // path
-	Value  string // "": none; a list is joined by commas. Secrets are named, never told
-	Note   string // what holds where there is no value
-	Origin Origin
-	// Variable is the environment variable that sets the key.
-	Variable string
+	Key      string // path
+	Value    string // "": none; a list is joined by commas. Secrets are named, never told
+	Note     string // what holds where there is no value
+	Origin   Origin
+	Variable string // of the environment, that sets the key
+	Fixed    bool   // holds until the next start
 }
 
 // Values lists the values of every key, in the order of the reference page.
 func (c *Config) Values() []Value {
 	var list []Value
 	walk(c.keys(), "", func(path string, k key) {
-		v := Value{Key: path, Origin: c.origins[path], Variable: envName(path, k)}
+		v := Value{Key: path, Origin: c.origins[path], Variable: envName(path, k), Fixed: k.fixed}
 		_, given := c.origins[path]
 		switch {
 		case given && k.hidden:
