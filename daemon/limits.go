@@ -56,7 +56,7 @@ func newLimits() *limits {
 func (l *limits) enter(conn net.Conn, cfg *Config) error {
 	n := l.handshakes.Add(1)
 	switch {
-	case !l.descriptorFree(conn, cfg.DescriptorReserve):
+	case !l.descriptorFree(conn, l.reserve(cfg)):
 		return errNoDescriptors
 	case l.memory.over(cfg.MemorySoftLimit):
 		return errNoMemory
@@ -82,12 +82,16 @@ func (l *limits) answered() { l.answers.Add(-1) }
 // turnAwayTimeout bounds the TLS handshake with a client that is turned away.
 const turnAwayTimeout = 2 * time.Second
 
-// turnAway tells a client whose request was not read that there is no room for it.
+// turnAway tells a client whose request was not read that there is no room for it. One that took a descriptor of the
+// second half of the reserve is cut off: to explain takes time, in which the descriptor serves nobody.
 func (d *Daemon) turnAway(ctx context.Context, set *settings, conn net.Conn, err error) {
 	r := refuse(err)
 	d.refusals.add(r.code)
 	if d.limits.said.due(r.code, time.Now()) {
 		d.log.Warn("clients are turned away (said once a minute)", "code", r.code, "error", r.message)
+	}
+	if err == errNoDescriptors && !d.limits.descriptorFree(conn, d.limits.reserve(&set.cfg)/2) {
+		return
 	}
 	if conn, err := d.encrypt(ctx, set, conn, time.Now().Add(turnAwayTimeout)); err == nil {
 		wire.WriteError(conn, r.status, r.code, r.message, r.header())
@@ -125,19 +129,18 @@ func (l *limits) admit(cfg *Config) error {
 
 func (l *limits) release() { l.sessions.Add(-1) }
 
+// reserve is how many descriptors are kept from clients: a small limit must not be all reserve.
+func (l *limits) reserve(cfg *Config) uint64 { return min(uint64(cfg.DescriptorReserve), l.files/8) }
+
 // descriptorFree reports whether reserve descriptors are left besides conn's. The kernel hands out the lowest free number
 // (POSIX open), so a new socket's number counts those in use for nothing.
-func (l *limits) descriptorFree(conn net.Conn, reserve int) bool {
+func (l *limits) descriptorFree(conn net.Conn, reserve uint64) bool {
 	fd := descriptor(conn)
-	keep := min(uint64(reserve), l.files/8) // a small limit must not be all reserve
-	return fd < 0 || uint64(fd) < l.files-keep
+	return fd < 0 || uint64(fd) < l.files-reserve
 }
 
 // descriptor is the number of a connection's socket, -1 when it has none.
 func descriptor(conn net.Conn) int {
-	if under, ok := conn.(interface{ NetConn() net.Conn }); ok {
-		conn = under.NetConn()
-	}
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
 		return -1

@@ -92,14 +92,22 @@ func TestDescriptorsAreKeptInReserve(t *testing.T) {
 	restore()
 	open := r.session()
 	var taken []*os.File
-	for range few {
-		f, err := os.Open(os.DevNull)
-		if err != nil {
-			t.Fatal(err)
+	take := func(upTo uintptr) {
+		t.Helper()
+		for {
+			f, err := os.Open(os.DevNull)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if taken = append(taken, f); f.Fd() >= upTo {
+				return
+			}
 		}
-		taken = append(taken, f)
 	}
+	take(few - few/8 + 2)
 	r.turnedAway("out_of_descriptors")
+	take(few)
+	wiretest.Dial(t, r.addr).ExpectEOF() // no time for words
 	open.SendHex(wiretest.Hello)
 	open.ExpectText("Hello")
 	for _, f := range taken {
@@ -144,7 +152,7 @@ func TestTheReserveOfDescriptors(t *testing.T) {
 	f := func(want bool, files uint64, reserve int) {
 		t.Helper()
 		l.files = files
-		if got := l.descriptorFree(conn, reserve); got != want {
+		if got := l.descriptorFree(conn, l.reserve(&Config{DescriptorReserve: reserve})); got != want {
 			t.Errorf("descriptor %d of %d, %d in reserve: %t", fd, files, reserve, got)
 		}
 	}

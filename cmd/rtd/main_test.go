@@ -23,6 +23,7 @@ import (
 func TestMain(m *testing.M) {
 	switch os.Getenv("RTD_TEST_MAIN") {
 	case "1":
+		limitDescriptors(os.Getenv("RTD_TEST_NOFILE"))
 		os.Exit(run(os.Args[1:]))
 	case "rtctl":
 		os.Exit(command.Execute(os.Args[1:], os.Stdout, os.Stderr))
