@@ -33,7 +33,7 @@ const noLimitV1 = math.MaxInt64 &^ 0xffff
 // memoryGroups lists this process's cgroup and those around it, the innermost first, below root ("/" but in tests). None
 // of them need exist.
 func memoryGroups(root string) (groups []*memoryGroup) {
-	list, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
+	list, err := os.ReadFile(filepath.Join(root, "proc", "self", "cgroup"))
 	if err != nil {
 		return nil
 	}

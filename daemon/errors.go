@@ -71,7 +71,7 @@ var denials = map[auth.Reason]refusal{
 }
 
 // refuseDenied renders the answer to a client that auth does not let in.
-func refuseDenied(d *auth.Denied) *refusal {
+func refuseDenied(d *auth.DeniedError) *refusal {
 	r := denials[d.Reason]
 	r.retryAfter = d.RetryAfter
 	if r.message == "" {
@@ -111,7 +111,7 @@ func refuse(err error) *refusal {
 	if errors.As(err, &r) {
 		return r
 	}
-	var denied *auth.Denied
+	var denied *auth.DeniedError
 	if errors.As(err, &denied) {
 		return refuseDenied(denied)
 	}

@@ -81,7 +81,7 @@ func (id Identity) KeyName() string {
 // PassThrough reports whether the client's own credential is to go upstream.
 func (id Identity) PassThrough() bool { return id.passThrough }
 
-// Identify says whose credential this is; "" is none. Errors are *Denied.
+// Identify says whose credential this is; "" is none. Errors are *DeniedError.
 func (a *Auth) Identify(credential string, now time.Time) (Identity, error) {
 	if strings.HasPrefix(credential, TokenPrefix) {
 		return a.identifyToken(credential, now)
@@ -90,18 +90,18 @@ func (a *Auth) Identify(credential string, now time.Time) (Identity, error) {
 		return Identity{}, nil
 	}
 	if credential == "" {
-		return Identity{}, &Denied{Reason: ReasonNoCredential}
+		return Identity{}, &DeniedError{Reason: ReasonNoCredential}
 	}
 	k := a.find(DigestOf(credential))
 	switch {
 	case k != nil && k.expired(now):
-		return Identity{}, &Denied{Reason: ReasonKeyExpired, Key: k.Name}
+		return Identity{}, &DeniedError{Reason: ReasonKeyExpired, Key: k.Name}
 	case k != nil:
 		return Identity{key: k}, nil
 	case a.cfg.PassThrough:
 		return Identity{passThrough: true}, nil
 	}
-	return Identity{}, &Denied{Reason: ReasonUnknownKey}
+	return Identity{}, &DeniedError{Reason: ReasonUnknownKey}
 }
 
 // find compares with every key each time, so that how long it takes tells nothing.
@@ -126,21 +126,21 @@ func (k *Key) allows(model string) bool {
 func (a *Auth) identifyToken(token string, now time.Time) (Identity, error) {
 	c, ok := a.signer.read(token)
 	if !ok {
-		return Identity{}, &Denied{Reason: ReasonTokenInvalid}
+		return Identity{}, &DeniedError{Reason: ReasonTokenInvalid}
 	}
 	id := Identity{token: &c}
 	if c.Key != "" || !a.cfg.Open() {
 		i := slices.IndexFunc(a.cfg.Keys, func(k Key) bool { return k.Name == c.Key })
 		if i < 0 || subtle.ConstantTimeCompare(a.signer.mark(a.cfg.Keys[i].Digest), c.Mark) == 0 {
-			return Identity{}, &Denied{Reason: ReasonTokenInvalid, Key: c.Key, Detail: "its key is gone"}
+			return Identity{}, &DeniedError{Reason: ReasonTokenInvalid, Key: c.Key, Detail: "its key is gone"}
 		}
 		id.key = &a.cfg.Keys[i]
 		if id.key.expired(now) {
-			return Identity{}, &Denied{Reason: ReasonKeyExpired, Key: c.Key}
+			return Identity{}, &DeniedError{Reason: ReasonKeyExpired, Key: c.Key}
 		}
 	}
 	if r := c.timely(now, a.cfg.Tokens.MaxTTL+time.Second); r != granted {
-		return Identity{}, &Denied{Reason: r, Key: c.Key}
+		return Identity{}, &DeniedError{Reason: r, Key: c.Key}
 	}
 	return id, nil
 }
@@ -159,10 +159,10 @@ type Grant struct {
 	released atomic.Bool
 }
 
-// Admit counts a new session against the limits of its client. The Grant counts until Release. Errors are *Denied.
+// Admit counts a new session against the limits of its client. The Grant counts until Release. Errors are *DeniedError.
 func (a *Auth) Admit(id Identity, want Admission, now time.Time) (*Grant, error) {
 	denied := func(r Reason, detail string, after time.Duration) (*Grant, error) {
-		return nil, &Denied{Reason: r, Key: id.KeyName(), Detail: detail, RetryAfter: after}
+		return nil, &DeniedError{Reason: r, Key: id.KeyName(), Detail: detail, RetryAfter: after}
 	}
 	if !id.key.allows(want.Model) {
 		return denied(ReasonModel, "", 0)

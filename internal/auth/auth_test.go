@@ -37,9 +37,9 @@ func (a *Auth) sessions() map[string]int {
 }
 
 // expect checks that err denies for a reason, and returns it.
-func expect(t *testing.T, err error, want Reason) *Denied {
+func expect(t *testing.T, err error, want Reason) *DeniedError {
 	t.Helper()
-	denied, ok := errors.AsType[*Denied](err)
+	denied, ok := errors.AsType[*DeniedError](err)
 	if !ok || denied.Reason != want {
 		t.Fatalf("%v, want %q", err, reasonTexts[want])
 	}

@@ -31,8 +31,8 @@ var reasonTexts = [...]string{
 	"the token is for another origin", "connects too fast", "too many sessions", "cannot mint this token",
 }
 
-// Denied is a client that is not let in.
-type Denied struct {
+// DeniedError is a client that is not let in.
+type DeniedError struct {
 	Reason Reason
 	// Key is the name of the client's key, for operators; "" when it is not known.
 	Key string
@@ -43,7 +43,7 @@ type Denied struct {
 }
 
 // Error is for the log.
-func (e *Denied) Error() string {
+func (e *DeniedError) Error() string {
 	text := reasonTexts[e.Reason]
 	if e.Detail != "" {
 		text += ": " + e.Detail

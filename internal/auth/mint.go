@@ -27,28 +27,28 @@ type Minted struct {
 	ExpiresAt time.Time
 }
 
-// Mint makes a token for a client that was identified. It counts as a connect of the client's key. Errors are *Denied.
+// Mint makes a token for a client that was identified. It counts as a connect of the client's key. Errors are *DeniedError.
 func (a *Auth) Mint(id Identity, wish Wish, now time.Time) (Minted, error) {
 	if id.passThrough || id.token != nil {
-		return Minted{}, &Denied{Reason: ReasonTokenUnusable, Key: id.KeyName()}
+		return Minted{}, &DeniedError{Reason: ReasonTokenUnusable, Key: id.KeyName()}
 	}
 	if id.key != nil {
 		if wait := a.account(id).connects.take(now, id.key.ConnectsPerSecond, id.key.Burst); wait > 0 {
-			return Minted{}, &Denied{Reason: ReasonRate, Key: id.KeyName(), RetryAfter: wait}
+			return Minted{}, &DeniedError{Reason: ReasonRate, Key: id.KeyName(), RetryAfter: wait}
 		}
 	}
 	return a.mint(id.key, wish, now)
 }
 
 // MintFor makes a token in the name of a key, for an operator who need not have it. The name may be "" when there is only
-// one key, or none. Errors are *Denied.
+// one key, or none. Errors are *DeniedError.
 func (a *Auth) MintFor(name string, wish Wish, now time.Time) (Minted, error) {
 	keys := a.cfg.Keys
 	i := slices.IndexFunc(keys, func(k Key) bool { return k.Name == name })
 	switch {
 	case i >= 0:
 		if keys[i].expired(now) {
-			return Minted{}, &Denied{Reason: ReasonKeyExpired, Key: name}
+			return Minted{}, &DeniedError{Reason: ReasonKeyExpired, Key: name}
 		}
 		return a.mint(&keys[i], wish, now)
 	case name != "":
@@ -56,7 +56,7 @@ func (a *Auth) MintFor(name string, wish Wish, now time.Time) (Minted, error) {
 	case len(keys) == 1:
 		return a.MintFor(keys[0].Name, wish, now)
 	case len(keys) == 0 && a.cfg.PassThrough:
-		return Minted{}, &Denied{Reason: ReasonTokenUnusable}
+		return Minted{}, &DeniedError{Reason: ReasonTokenUnusable}
 	case len(keys) == 0:
 		return a.mint(nil, wish, now)
 	}
@@ -71,8 +71,8 @@ func (a *Auth) keyNames() string {
 	return fmt.Sprint(names)
 }
 
-func mintDenied(key, format string, args ...any) *Denied {
-	return &Denied{Reason: ReasonMint, Key: key, Detail: fmt.Sprintf(format, args...)}
+func mintDenied(key, format string, args ...any) *DeniedError {
+	return &DeniedError{Reason: ReasonMint, Key: key, Detail: fmt.Sprintf(format, args...)}
 }
 
 func (a *Auth) mint(k *Key, wish Wish, now time.Time) (Minted, error) {
@@ -81,7 +81,7 @@ func (a *Auth) mint(k *Key, wish Wish, now time.Time) (Minted, error) {
 		c.Key, c.Mark = k.Name, a.signer.mark(k.Digest)
 	}
 	if !k.allows(wish.Model) {
-		return Minted{}, &Denied{Reason: ReasonModel, Key: c.Key}
+		return Minted{}, &DeniedError{Reason: ReasonModel, Key: c.Key}
 	}
 	most := a.cfg.Tokens.MaxTTL
 	ttl := wish.TTL

@@ -35,19 +35,19 @@ func (r *Redactor) Hide(secret string) *Hidden {
 	if len(secret) < MinSecret || len(secret) > maxHidden {
 		return nil
 	}
-	print := fingerprint{len(secret), sumOf(secret), digestOf(secret)}
+	p := fingerprint{len(secret), sumOf(secret), digestOf(secret)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h := r.hidden[print.digest]; h != nil {
+	if h := r.hidden[p.digest]; h != nil {
 		h.refs++
 		return h
 	}
 	if r.hidden == nil {
 		r.hidden = map[[sha256.Size]byte]*Hidden{}
 	}
-	h := &Hidden{r: r, print: print, refs: 1}
-	r.hidden[print.digest] = h
-	r.publish(print, true)
+	h := &Hidden{r: r, print: p, refs: 1}
+	r.hidden[p.digest] = h
+	r.publish(p, true)
 	return h
 }
 
