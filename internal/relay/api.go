@@ -24,14 +24,14 @@ var (
 	ErrClosed = errors.New("relay: the engine is closed")
 	// ErrConn: the connection is neither a *net.TCPConn nor a *tls.Conn over a *wire.Transport over one.
 	ErrConn = errors.New("relay: connection of a kind that cannot be relayed")
-	// ErrPrelude: more arrived on a parked upstream than Config.MaxPrelude, or the given prelude is not whole frames.
+	// ErrPrelude: more arrived early on a parked upstream than Config.MaxPrelude, or the given prelude is not whole frames.
 	ErrPrelude = errors.New("relay: prelude is too long or not whole frames")
 	// ErrWriteStall: the peer took no byte for Config.WriteStall.
 	ErrWriteStall = errors.New("relay: the peer takes no bytes")
 	// ErrPongTimeout: nothing arrived for PongTimeout after a ping.
 	ErrPongTimeout = errors.New("relay: the peer answers no ping")
-	// ErrPanic: a Handler or a Watcher panicked.
-	ErrPanic = errors.New("relay: panic in a handler")
+	// ErrPanic: a Handler, a Watcher or this package itself panicked over the session.
+	ErrPanic = errors.New("relay: panic in a session")
 )
 
 // CloseError is the Close frame that ended a parked upstream. Code is 1005 when the frame was empty.
@@ -69,7 +69,7 @@ func (s Side) String() string { return [...]string{"client", "upstream", "gatewa
 type Upstream struct {
 	// Conn is a *net.TCPConn, or a *tls.Conn whose NetConn is a *wire.Transport over one, its handshake done.
 	Conn net.Conn
-	// Prelude has the whole frames to replay to the client, verbatim; at most Config.MaxPrelude bytes.
+	// Prelude has the whole frames to replay to the client, verbatim. Its length is the caller's decision.
 	Prelude []byte
 	// Pending has the bytes that were read behind Prelude. It may end inside a frame.
 	Pending []byte

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/rtd-project/rtd/internal/wiretest"
 )
@@ -80,5 +81,31 @@ func TestAPreludeOutlivesItsMemory(t *testing.T) {
 		up.Send(whole[59_000:])
 		cl.ExpectBytes([]byte(response))
 		cl.ExpectBytes(whole)
+	})
+}
+
+// TestAFaultOfTheEngineEndsOneSession: a state that cannot be is as good as any to make the engine itself panic.
+func TestAFaultOfTheEngineEndsOneSession(t *testing.T) {
+	onEach(t, Config{}, func(b *bench) {
+		other, p := b.pair(Upstream{}, Client{}), b.pair(Upstream{}, Client{})
+		p.Inspect(func(time.Duration, Counters) { p.l.at(p.i).leg[upstream].work = 1 << 20 })
+		p.up.SendText("boom")
+		if e := p.wantEnd(b, ByGateway, 1011); !errors.Is(e.Err, ErrPanic) {
+			b.Errorf("end %+v", e)
+		}
+		other.up.SendText("on")
+		other.cl.ExpectText("on")
+
+		conn, up := b.upstream()
+		w := newRecorder()
+		s := b.park(Upstream{Conn: conn}, w)
+		s.Inspect(func(time.Duration, Counters) { s.l.at(s.i).leg[upstream].work = 1 << 20 })
+		up.SendText("boom")
+		if err := w.wantGone(b); !errors.Is(err, ErrPanic) {
+			b.Errorf("gone: %v", err)
+		}
+		<-w.closed
+		other.cl.SendText("on")
+		other.up.ExpectText("on")
 	})
 }

@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"fmt"
 	"io"
+	"runtime/debug"
 
 	"github.com/gobwas/ws"
 	"github.com/rtd-project/rtd/internal/wire"
@@ -160,6 +162,31 @@ func (l *loop) fail(i uint32, s *session) {
 	}
 	l.wantClose(i, s, client, closing{code: ws.StatusInternalServerError})
 	l.wantClose(i, s, upstream, closing{code: ws.StatusGoingAway})
+}
+
+// contain ends the one session that a fault of this package met: its sockets are dropped, the others go on. It is
+// deferred around what is done for a session.
+func (l *loop) contain(i, gen uint32) {
+	fault := recover()
+	if fault == nil {
+		return
+	}
+	if !l.valid(i, gen) {
+		panic(fault) // no session to blame
+	}
+	s := l.at(i)
+	err := fmt.Errorf("%w: %v\n%s", ErrPanic, fault, debug.Stack())
+	for k := range s.leg {
+		s.leg[k].spill, s.leg[k].work = 0, 0 // not to be trusted; what they name is lost to the tables
+	}
+	if s.state == parked {
+		l.gone(s, err)
+	}
+	l.noteOutcome(s, ByGateway, ws.StatusInternalServerError, "", err)
+	for k := range s.leg {
+		l.closeLeg(i, s, k)
+	}
+	l.release(i, s)
 }
 
 // settle takes the steps that became possible: a Close at the end of a frame, a FIN behind the last byte, the end of a

@@ -103,14 +103,19 @@ func (p *poller) serve(e unix.EpollEvent) bool {
 		p.wheel.armed = 0
 		return true
 	}
-	i, k := uint32(e.Fd)>>1, int(e.Fd&1)
-	if !p.valid(i, uint32(e.Pad)) {
-		return true // of a session that ended in this batch
+	if i, gen := uint32(e.Fd)>>1, uint32(e.Pad); p.valid(i, gen) { // else it ended in this batch
+		p.serveLeg(i, gen, int(e.Fd&1), e)
 	}
+	return true
+}
+
+// serveLeg handles an event of leg k.
+func (p *poller) serveLeg(i, gen uint32, k int, e unix.EpollEvent) {
+	defer p.contain(i, gen)
 	s := p.at(i)
 	g := &s.leg[k]
 	if g.flags&fClosed != 0 {
-		return true
+		return
 	}
 	if e.Events&unix.EPOLLOUT != 0 {
 		p.more = true
@@ -123,7 +128,6 @@ func (p *poller) serve(e unix.EpollEvent) bool {
 		p.read(i, s, k)
 	}
 	p.settle(i, s)
-	return true
 }
 
 // hangup notes that the peer has ended or the connection broke. If the leg is not read now, because the other side is

@@ -126,6 +126,7 @@ func (p *portable) leg(r ref) *portableLeg {
 }
 
 func (p *portable) arrived(r ref, buf []byte, n int, err error) {
+	defer p.contain(r.i, r.gen)
 	if t := p.leg(r); t != nil {
 		t.full, t.buf, t.n, t.err = true, buf, n, err
 		p.take(r)
@@ -182,6 +183,7 @@ func (p *portable) startWrite(r ref, t *portableLeg) {
 }
 
 func (p *portable) written(r ref, n int, err error) {
+	defer p.contain(r.i, r.gen)
 	t := p.leg(r)
 	if t == nil {
 		return
