@@ -11,7 +11,7 @@ import (
 	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
-// ErrRefused: the daemon cannot work with its new configuration and goes on with the one it has.
+// ErrRefused says that the daemon cannot work with its new configuration and goes on with the one it has.
 var ErrRefused = errors.New("configuration refused")
 
 // Reload makes the daemon read its configuration again. Errors wrap ErrRefused, with every fault, when nothing was changed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -56,7 +57,7 @@ func configure(c *config.Config) (daemon.Config, []string, error) {
 		DescriptorReserve: c.Limits.DescriptorReserve,
 		Pollers:           c.Relay.Pollers,
 		MinWarm:           c.Readiness.MinWarm,
-		Path:              c.Path,
+		Path:              absolute(c.Path),
 		LogLevel:          hclog.LevelFromString(c.Log.Level),
 		LogFormat:         logFormats[c.Log.Format],
 	}
@@ -70,6 +71,14 @@ var logFormats = map[string]string{"text": daemon.LogText, "json": daemon.LogJSO
 
 func (b *configuration) fault(key, format string, args ...any) {
 	b.faults = append(b.faults, b.Fault(key, format, args...))
+}
+
+// absolute is a path for people who are elsewhere.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); path != "" && err == nil {
+		return abs
+	}
+	return path
 }
 
 // group is the number of the control socket's group, 0 for the default.
