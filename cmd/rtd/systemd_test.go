@@ -281,8 +281,8 @@ func TestTheServiceMatchesTheDaemon(t *testing.T) {
 	if f("WatchdogSec") < 10*time.Second {
 		t.Error("the watchdog is shorter than two status lines")
 	}
-	if !strings.Contains(unit, "\nType=notify\n") || strings.Contains(unit, "ExecReload=") {
-		t.Error("the service must be of Type=notify, without a reload while rtd has none")
+	if !strings.Contains(unit, "\nType=notify\n") || !strings.Contains(unit, "\nExecReload=/usr/bin/rtctl reload\n") {
+		t.Error("the service must be of Type=notify, with a reload whose failure systemctl shows")
 	}
 	socket, err := os.ReadFile(units + "rtd.socket")
 	if err != nil {
