@@ -101,6 +101,8 @@ type Config struct {
 	Path string
 	// blind turns the statistics of sessions off, for the benchmark that shows what they cost.
 	blind bool
+	// goroutines selects the relay's portable engine, for tests.
+	goroutines bool
 	// Log receives the log, one write per line; secrets are redacted before. Default: os.Stderr.
 	Log io.Writer
 	// LogLevel is the least level that is logged. Default: info.

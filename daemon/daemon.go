@@ -88,6 +88,7 @@ func New(cfg Config) (*Daemon, error) {
 		MaxFragments: uint16(cfg.MaxFragments),
 		Redact:       d.redact.Bytes,
 		Blind:        cfg.blind,
+		Goroutines:   cfg.goroutines,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the relay: %w", err)

@@ -178,14 +178,15 @@ func classifyNetwork(err error) Class {
 	var (
 		dns    *net.DNSError
 		record tls.RecordHeaderError
-		alert  tls.AlertError
+		op     *net.OpError
 		verify *tls.CertificateVerificationError
 		name   x509.HostnameError
 		root   x509.UnknownAuthorityError
 		proxy  *wire.ProxyError
 	)
 	switch {
-	case errors.As(err, &record), errors.As(err, &alert), errors.As(err, &verify), errors.As(err, &name), errors.As(err, &root):
+	case errors.As(err, &op) && op.Op == "remote error", // how crypto/tls wraps an alert, whose type it keeps to itself
+		errors.As(err, &record), errors.As(err, &verify), errors.As(err, &name), errors.As(err, &root):
 		return ClassProtocol
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, net.ErrClosed):
 		return ClassClosed

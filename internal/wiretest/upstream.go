@@ -55,11 +55,16 @@ func NewUpstream(t testing.TB, handler func(*UpstreamConn)) *Upstream {
 	return start(t, handler, nil, nil)
 }
 
-// NewTLSUpstream starts a wss:// upstream whose certificate is valid for 127.0.0.1, ::1 and localhost under Roots.
-func NewTLSUpstream(t testing.TB, handler func(*UpstreamConn)) *Upstream {
+// NewTLSUpstream starts a wss:// upstream whose certificate is valid for 127.0.0.1, ::1 and localhost under Roots. change may
+// change what it encrypts with.
+func NewTLSUpstream(t testing.TB, handler func(*UpstreamConn), change ...func(*tls.Config)) *Upstream {
 	t.Helper()
 	cert, roots := certificate(t)
-	return start(t, handler, &tls.Config{Certificates: []tls.Certificate{cert}}, roots)
+	config := &tls.Config{Certificates: []tls.Certificate{cert}}
+	for _, f := range change {
+		f(config)
+	}
+	return start(t, handler, config, roots)
 }
 
 func start(t testing.TB, handler func(*UpstreamConn), config *tls.Config, roots *x509.CertPool) *Upstream {
