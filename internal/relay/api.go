@@ -24,7 +24,10 @@ var (
 	ErrClosed = errors.New("relay: the engine is closed")
 	// ErrConn: the connection is neither a *net.TCPConn nor a *tls.Conn over a *wire.Transport over one.
 	ErrConn = errors.New("relay: connection of a kind that cannot be relayed")
-	// ErrPrelude: more arrived early on a parked upstream than Config.MaxPrelude, or the given prelude is not whole frames.
+	// ErrResources: the system has no descriptor left.
+	ErrResources = errors.New("relay: out of descriptors")
+	// ErrPrelude: more than Config.MaxPrelude arrived early on a parked upstream and no client came, or the given prelude is
+	// not whole frames.
 	ErrPrelude = errors.New("relay: prelude is too long or not whole frames")
 	// ErrWriteStall: the peer took no byte for Config.WriteStall.
 	ErrWriteStall = errors.New("relay: the peer takes no bytes")

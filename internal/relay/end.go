@@ -14,6 +14,8 @@ type outcome struct {
 	end     End
 	out     [2]closing       // what is to be written to each leg
 	arrived [2]ws.StatusCode // what the Close of each leg said
+	unsent  [2]int           // bytes the kernel held for each leg when it was last seen to take some
+	moved   [2]uint32        // tick of that
 }
 
 type closing struct {
@@ -256,7 +258,9 @@ func (l *loop) wantsInput(s *session, k int) bool {
 	switch {
 	case g.flags&(fEOF|fClosed) != 0:
 		return false
-	case s.state == parked, g.flags&(fStop|fCloseIn) != 0, o.flags&shut != 0:
+	case s.state == parked:
+		return !l.waitings.at(s.waiting).full
+	case g.flags&(fStop|fCloseIn) != 0, o.flags&shut != 0:
 		return true
 	}
 	return o.spill == 0

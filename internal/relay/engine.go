@@ -60,7 +60,9 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c *Config) limits() wire.Limits { return wire.Limits{Message: c.MaxMessage, Fragments: c.MaxFragments} }
+func (c *Config) limits() wire.Limits {
+	return wire.Limits{Message: c.MaxMessage, Fragments: c.MaxFragments}
+}
 
 // Engine carries sessions on a fixed set of loops. Its methods are safe for concurrent use.
 type Engine struct {

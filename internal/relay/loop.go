@@ -26,7 +26,9 @@ type driver interface {
 	finish(i uint32, k int)
 	// interest sets what the leg waits for: input, or room for what is spilled.
 	interest(i uint32, k int, read, write bool)
-	// drain reads what already arrived on a leg.
+	// unsent is how many bytes the kernel holds that the peer of a leg has not taken; 0 where it does not tell.
+	unsent(i uint32, k int) int
+	// drain reads what already arrived on a leg, as far as it is wanted.
 	drain(i uint32, k int)
 	// trim gives back the memory of a leg that has been idle.
 	trim(i uint32, k int)

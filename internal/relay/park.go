@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/gobwas/ws"
@@ -20,6 +21,7 @@ type waiting struct {
 	watcher Watcher
 	given   int // length of the prelude it came with
 	message int // where the message that is arriving begins in the prelude
+	full    bool
 }
 
 // Park gives a ready upstream to the engine, which watches it until Adopt or Session.Close: pings are answered and sent,
@@ -117,14 +119,16 @@ func (l *loop) inject(i uint32, k int, b []byte) {
 	}
 }
 
-// keep adds bytes to the prelude.
+// keep adds bytes to the prelude. One that is full is not added to: the upstream is not read until a client comes, for
+// which it may wait as long as a close takes. So a client that is about to come is served whatever the upstream has to say.
 func (l *loop) keep(i uint32, s *session, b []byte) {
 	sp := l.spills.at(s.leg[client].spill)
-	if len(sp.b)-l.waitings.at(s.waiting).given+len(b) > l.config.MaxPrelude {
-		l.evict(i, s, ErrPrelude)
-		return
-	}
 	sp.b = append(sp.b, b...)
+	if w := l.waitings.at(s.waiting); !w.full && len(sp.b)-w.given > l.config.MaxPrelude {
+		w.full = true
+		l.setTimer(i, &s.leg[upstream].closeAt, l.config.CloseTimeout)
+		s.dirty = true
+	}
 }
 
 // early shows the watcher the message that the prelude ends with.
@@ -199,17 +203,17 @@ func (l *loop) dismiss(s *session) (w Watcher) {
 
 // Adopt joins a client to a parked session: what the upstream sent already is looked at first, then the response and the
 // prelude go to the client in one write and the client's early bytes to the upstream. After ErrGone the upstream was
-// dead before a byte reached the client, and c.Conn is untouched and still the caller's. After ErrConn and ErrClosed
-// c.Conn is closed. Otherwise c.Conn and h belong to the engine, and h.End will be called, even if the client is gone
-// already.
+// dead before a byte reached the client, and c.Conn is untouched and still the caller's; so it is after ErrResources, and
+// the session is still parked. After ErrConn and ErrClosed c.Conn is closed. Otherwise c.Conn and h belong to the engine,
+// and h.End will be called, even if the client is gone already.
 func (s *Session) Adopt(c Client, h Handler) error {
 	sock, err := newSocket(c.Conn)
-	if err == nil {
-		err = s.l.d.prepare(sock)
-	}
 	if err != nil {
 		_ = c.Conn.Close()
 		return err
+	}
+	if err := s.l.d.prepare(sock); err != nil {
+		return fmt.Errorf("%w: %w", ErrResources, err)
 	}
 	if !s.l.call(func() { err = s.l.adopt(s.i, s.gen, c, sock, h) }) {
 		err = ErrClosed
@@ -245,6 +249,7 @@ func (l *loop) adopt(i, gen uint32, c Client, sock *socket, h Handler) error {
 	s.state = live
 	l.totals.add(Down, &s.leg[upstream]) // the prelude
 	s.leg[client] = leg{}
+	s.leg[upstream].closeAt = 0
 	s.loss = l.lossEvent(c.LossEvent)
 	*l.handler(i) = h
 	if c.PingInterval == 0 {

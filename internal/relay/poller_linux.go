@@ -328,11 +328,19 @@ func (p *poller) drop(i uint32, k int) {
 	g.fd, g.io, g.ev = -1, 0, 0
 }
 
+func (p *poller) unsent(i uint32, k int) int {
+	n, err := unix.IoctlGetInt(int(p.at(i).leg[k].fd), unix.SIOCOUTQ)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 // drain reads a parked leg until it is empty or the session has ended.
 func (p *poller) drain(i uint32, k int) {
 	s := p.at(i)
 	for range drainReads {
-		if p.read(i, s, k) || s.state != parked {
+		if !p.wantsInput(s, k) || p.read(i, s, k) || s.state != parked {
 			break
 		}
 	}

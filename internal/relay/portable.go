@@ -80,12 +80,13 @@ func (p *portable) wake() {
 	}
 }
 
-func (p *portable) prepare(*socket) error { return nil }
-func (p *portable) abort(*socket)         {}
-func (p *portable) moved(*socket)         {}
-func (p *portable) drain(uint32, int)     {} // the reader is never far behind
-func (p *portable) trim(uint32, int)      {}
-func (p *portable) notify(uint32, int)    {} // finish does it
+func (p *portable) prepare(*socket) error  { return nil }
+func (p *portable) abort(*socket)          {}
+func (p *portable) moved(*socket)          {}
+func (p *portable) unsent(uint32, int) int { return 0 }
+func (p *portable) drain(uint32, int)      {} // the reader is never far behind
+func (p *portable) trim(uint32, int)       {}
+func (p *portable) notify(uint32, int)     {} // finish does it
 
 func (p *portable) attach(i uint32, k int, c *socket) {
 	s := p.at(i)

@@ -204,8 +204,14 @@ func (l *loop) waited(i uint32, s *session, k int) {
 	g := &s.leg[k]
 	s.dirty = true
 	switch {
+	case s.state == parked: // for a client, with more in hand than is kept
+		l.evict(i, s, ErrPrelude)
 	case g.flags&fFinSent != 0: // for its FIN
-		l.closeLeg(i, s, k)
+		if l.stillSending(i, s, k) {
+			l.setTimer(i, &g.closeAt, l.config.CloseTimeout)
+		} else {
+			l.closeLeg(i, s, k)
+		}
 	case g.flags&fCloseWant != 0: // for a frame to end
 		g.flags = g.flags&^fCloseWant | fFin
 	case g.flags&fCloseOut != 0: // for the answer to a Close
@@ -213,6 +219,20 @@ func (l *loop) waited(i uint32, s *session, k int) {
 	case g.flags&fCloseIn != 0: // for the other leg to answer its Close
 		l.answerFor(i, s, k, 0)
 	}
+}
+
+// stillSending reports whether the peer of leg k goes on taking what the kernel holds for it: to close the socket now
+// could lose that, as it does when the peer is sending.
+func (l *loop) stillSending(i uint32, s *session, k int) bool {
+	n := l.d.unsent(i, k)
+	if n == 0 || s.outcome == 0 {
+		return false
+	}
+	o := l.outcomes.at(s.outcome)
+	if o.unsent[k] == 0 || n < o.unsent[k] {
+		o.unsent[k], o.moved[k] = n, l.tick
+	}
+	return l.tick-o.moved[k] < ticks(l.config.WriteStall)
 }
 
 // checkPong gives up leg k if it was silent since the ping. While it is not read because the other leg is slow, its pong
