@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -300,4 +301,41 @@ func (r *recovery) yes() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.ok
+}
+
+func TestAnUpstreamThatClosesBehindItsReadyFrameCostsAClientOneDial(t *testing.T) {
+	up := wiretest.NewUpstream(t, func(c *wiretest.UpstreamConn) {
+		req := c.ReadRequest()
+		c.SendString(wiretest.Switching(req) + string(created(c)) + string(c.Frame(true, wiretest.Close, wiretest.ClosePayload(3000, "invalid_api_key"))))
+		_, _ = c.TryReadFrame()
+	})
+	r := startRig(t, up, 0)
+	const clients = 20
+	for range clients {
+		c := wiretest.Dial(t, r.addr)
+		c.SendString(wiretest.HS)
+		if _, body := c.ExpectStatus(http.StatusBadGateway); !strings.Contains(body, "upstream_auth_failed") {
+			t.Errorf("answer %s", body)
+		}
+	}
+	if n := up.Dials(); n != clients {
+		t.Errorf("%d dials for %d clients", n, clients)
+	}
+}
+
+func TestALongSessionCreatedIsServed(t *testing.T) {
+	long := strings.Replace(wiretest.SessionCreated, "sess_1", "sess_1"+strings.Repeat("x", 300<<10), 1)
+	for _, size := range []int{0, 1} {
+		r := startRig(t, wiretest.NewUpstream(t, func(c *wiretest.UpstreamConn) {
+			req := c.ReadRequest()
+			c.SendString(wiretest.Switching(req) + string(c.Frame(true, wiretest.Text, []byte(long))))
+			c.Echo()
+		}), size)
+		r.awaitIdle(size)
+		c, _ := r.connect()
+		c.ExpectText(long)
+		c.SendHex(wiretest.Hello)
+		c.ExpectText("Hello")
+		r.stop()
+	}
 }

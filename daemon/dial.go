@@ -44,12 +44,13 @@ func (d *Daemon) newEndpoint(u Upstream, proxy func(*url.URL) (*url.URL, error))
 
 // warm is an upstream session that is past its ready frames and parked in the relay. It is what the pool keeps.
 type warm struct {
-	relay   *relay.Session
-	dialect dialect.Dialect
-	info    dialect.SessionInfo
-	timing  wire.Timing
-	ready   time.Duration // from the 101 to the last ready frame
-	life    pool.Lifeline // zero on a bypass
+	relay  *relay.Session
+	from   *endpoint
+	info   dialect.SessionInfo
+	timing wire.Timing
+	ready  time.Duration // from the 101 to the last ready frame
+	life   pool.Lifeline // zero on a bypass
+	cause  error         // why it died before it had a client; to be read after relay.ErrGone
 }
 
 // dial makes one warm session; ctx bounds all of it, from DNS to the last ready frame. Its errors are *pool.DialError.
@@ -59,7 +60,7 @@ func (e *endpoint) dial(ctx context.Context, target dialect.Target, life pool.Li
 		return nil, e.dialError(err)
 	}
 	start := time.Now()
-	w := &warm{dialect: e.dialect, timing: up.Timing, life: life}
+	w := &warm{from: e, timing: up.Timing, life: life}
 	prelude, pending, err := w.awaitReady(ctx, up)
 	if err != nil {
 		up.Conn.Close()
@@ -85,6 +86,19 @@ func (e *endpoint) dialError(err error) error {
 	return &pool.DialError{Class: poolClasses[class], RetryAfter: after, Err: &redactedError{err, e.redact(err.Error())}}
 }
 
+// deathError says what the end of a session that had no client yet means for further dials: a Close that speaks of
+// the credential is an early answer to the handshake, not a mishap.
+func (e *endpoint) deathError(err error) error {
+	var closed *relay.CloseError
+	if errors.As(err, &closed) {
+		err = &dialect.UpstreamError{Close: closed.Code, Message: closed.Reason}
+	}
+	if class, _ := dialect.Classify(err); class == dialect.ClassUpstream || class == dialect.ClassNone {
+		err = &dialect.UpstreamError{Message: err.Error()} // without a class of its own it died, no more
+	}
+	return e.dialError(err)
+}
+
 // redactedError is an error whose text may be shown: an upstream's own words can hold the credential it was sent. It is
 // redacted at once, since a client's credential is known only while the client is there.
 type redactedError struct {
@@ -104,7 +118,7 @@ func (w *warm) awaitReady(ctx context.Context, up *wire.Upstream) (prelude, pend
 			err = fmt.Errorf("ready: %w", context.Cause(ctx))
 		}
 	}()
-	ready := w.dialect.NewReady()
+	ready := w.from.dialect.NewReady()
 	in := frameReader{conn: up.Conn, buf: up.Early}
 	var message []byte
 	for {
@@ -159,11 +173,22 @@ func (w *warm) Close(r pool.Reason) {
 
 // Early implements relay.Watcher.
 func (w *warm) Early(_ ws.OpCode, payload []byte) error {
-	return dialect.ParkedVerdict(w.dialect, payload)
+	return dialect.ParkedVerdict(w.from.dialect, payload)
 }
 
 // Gone implements relay.Watcher.
-func (w *warm) Gone(err error) { w.life.Gone(err) }
+func (w *warm) Gone(err error) {
+	w.cause = w.from.deathError(err)
+	w.life.Gone(w.cause)
+}
+
+// died adds to relay.ErrGone why the session died, where that is known.
+func (w *warm) died(gone error) error {
+	if w.cause == nil {
+		return gone
+	}
+	return fmt.Errorf("%w: %w", gone, w.cause)
+}
 
 // Closed implements relay.Watcher.
 func (w *warm) Closed() { w.life.Closed() }

@@ -106,7 +106,7 @@ func (d *Daemon) open(ctx context.Context, set *settings, s *session, conn net.C
 			Early:        early,
 			Response:     req.Accept(ask.Subprotocol, s.header(http.Header{headerPool: {s.result.String()}})),
 			PingInterval: DefaultPingInterval,
-			LossEvent:    s.upstream.dialect.LossEvent(),
+			LossEvent:    s.upstream.from.dialect.LossEvent(),
 		}, s)
 	}
 	for {

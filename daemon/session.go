@@ -130,6 +130,9 @@ func (s *session) take(ctx context.Context, adopt func(*session) error) (err err
 		err = s.join(adopt)
 		if errors.Is(err, relay.ErrGone) {
 			s.lease.Dead(err)
+			if s.result == stats.Miss { // fresh and dead: another dial would fare no better
+				return err
+			}
 			continue
 		}
 		if err != nil {
@@ -161,11 +164,11 @@ func (s *session) join(adopt func(*session) error) error {
 	}
 	if err := adopt(s); err != nil {
 		s.daemon.sessions.remove(s)
-		if !errors.Is(err, relay.ErrGone) {
-			s.upstream.relay.Close(ws.StatusGoingAway, "")
-			err = fmt.Errorf("%w: %w", errClientGone, err)
+		if errors.Is(err, relay.ErrGone) {
+			return s.upstream.died(err)
 		}
-		return err
+		s.upstream.relay.Close(ws.StatusGoingAway, "")
+		return fmt.Errorf("%w: %w", errClientGone, err)
 	}
 	s.opened(time.Since(s.accepted))
 	return nil
