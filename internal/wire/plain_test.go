@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"bufio"
+	"bytes"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -102,4 +105,33 @@ func TestAPlainRequestThatAsksMayContinue(t *testing.T) {
 	if err != nil || string(req.Body) != "{}" {
 		t.Errorf("%+v, %v", req, err)
 	}
+}
+
+// net/http is the other reader of the same bytes: what is let through is what it would understand.
+func FuzzPlainRequest(f *testing.F) {
+	for _, seed := range []string{
+		"POST /v1/secrets HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+		"POST //v1/%73ecrets?a=b HTTP/1.1\r\nHost: x\r\nContent-Length: 0002\r\n\r\n{}GET",
+		"POST http://x/v1/secrets HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		reader := bytes.NewReader(sent)
+		got, rest, err := ReadRequestOr(&memConn{Reader: reader, Writer: io.Discard}, time.Second, secrets)
+		if err != nil || !got.Plain {
+			return
+		}
+		want, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(sent)))
+		if err != nil {
+			t.Fatalf("net/http refuses %q: %v", sent, err)
+		}
+		body, err := io.ReadAll(want.Body)
+		if err != nil || want.Method != "POST" || !bytes.Equal(body, got.Body) || len(got.Body) > secrets.MaxBody || len(want.TransferEncoding) > 0 {
+			t.Fatalf("net/http reads %s %q (%v), got %q", want.Method, body, err, got.Body)
+		}
+		if head := len(sent) - reader.Len() - len(rest) - len(got.Body); head < 0 || !bytes.HasSuffix(sent[:head], []byte("\r\n\r\n")) {
+			t.Fatalf("the body of %q does not begin behind the head", sent)
+		}
+	})
 }
