@@ -12,12 +12,12 @@ import (
 )
 
 func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
-	ca := newAuthority(t)
-	files := ca.writePair(t.TempDir(), "first")
+	ca := wiretest.NewAuthority(t)
+	files := ca.WritePair(t.TempDir(), "first")
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(files))
 	shown := func(want string) {
 		t.Helper()
-		conn, err := r.handshake(ca.clientTLS())
+		conn, err := r.handshake(clientTLS(ca))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,27 +27,27 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 		}
 	}
 	const failure, success = "certificate files changed and cannot be used", "certificate files read again"
-	live, _ := r.secure(ca.clientTLS())
-	ca.replacePair(files, "second")
+	live, _ := r.secure(clientTLS(ca))
+	ca.ReplacePair(files, "second")
 	r.look()
 	shown("second")
 	if r.lines(success, "CN=second") != 1 {
 		t.Error("the log does not say that the certificate was read")
 	}
 
-	good, err := os.ReadFile(files.key)
+	good, err := os.ReadFile(files.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca.write(files.key, []byte("-----BEGIN PRIVATE KEY-----\nsk-test-key\n"))
+	ca.Write(files.Key, []byte("-----BEGIN PRIVATE KEY-----\nsk-test-key\n"))
 	for range 3 {
 		r.look()
 		shown("second")
 	}
-	if n := r.lines(failure, files.key); n != 1 {
+	if n := r.lines(failure, files.Key); n != 1 {
 		t.Errorf("%d lines about a key that cannot be used, want 1", n)
 	}
-	if err := os.Remove(files.key); err != nil {
+	if err := os.Remove(files.Key); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -57,10 +57,10 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 	if n := r.lines(failure, "no such file"); n != 1 {
 		t.Errorf("%d lines about a missing key, want 1", n)
 	}
-	ca.write(files.key, good)
+	ca.Write(files.Key, good)
 	r.look()
 	shown("second")
-	ca.replacePair(files, "third")
+	ca.ReplacePair(files, "third")
 	r.look()
 	shown("third")
 	if n := r.lines(success); n != 3 {
@@ -71,10 +71,10 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 
 // TestCertificateFilesAreLookedAtOncePerSecond: the next handshake does not touch the disk.
 func TestCertificateFilesAreLookedAtOncePerSecond(t *testing.T) {
-	ca := newAuthority(t)
-	files := ca.writePair(t.TempDir(), "first")
+	ca := wiretest.NewAuthority(t)
+	files := ca.WritePair(t.TempDir(), "first")
 	reads := 0
-	f, err := newFromFiles(func() (int, error) { reads++; return reads, nil }, func(int, error) {}, files.cert, files.key)
+	f, err := newFromFiles(func() (int, error) { reads++; return reads, nil }, func(int, error) {}, files.Cert, files.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestCertificateFilesAreLookedAtOncePerSecond(t *testing.T) {
 		}
 	}
 	get(1)
-	ca.replacePair(files, "second")
+	ca.ReplacePair(files, "second")
 	get(1)
 	now = now.Add(filesInterval - 1)
 	get(1)
@@ -100,11 +100,11 @@ func TestCertificateFilesAreLookedAtOncePerSecond(t *testing.T) {
 }
 
 func TestReloadOfTLS(t *testing.T) {
-	ca, clients := newAuthority(t), newAuthority(t)
+	ca, clients := wiretest.NewAuthority(t), wiretest.NewAuthority(t)
 	dir := t.TempDir()
-	files := ca.writePair(dir, "first")
+	files := ca.WritePair(dir, "first")
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(files))
-	config := ca.clientTLS(func(c *tls.Config) { c.ClientSessionCache = tls.NewLRUClientSessionCache(1) })
+	config := clientTLS(ca, func(c *tls.Config) { c.ClientSessionCache = tls.NewLRUClientSessionCache(1) })
 	live, _ := r.secure(config)
 	reload := func(want string, change func(*Config)) {
 		t.Helper()
@@ -120,19 +120,19 @@ func TestReloadOfTLS(t *testing.T) {
 	if _, conn := r.secure(config); !conn.ConnectionState().DidResume {
 		t.Error("a reload that changed nothing forgot the tickets")
 	}
-	ca.replacePair(files, "second")
+	ca.ReplacePair(files, "second")
 	reload("", same) // without waiting for the next look
 	if _, conn := r.secure(config); presented(conn) != "second" {
 		t.Errorf("presented %q after a reload", presented(conn))
 	}
-	ca.write(files.cert, []byte("nothing\n"))
-	reload("cert_file "+files.cert, same)
-	reload("cert_file "+files.cert, same) // still
+	ca.Write(files.Cert, []byte("nothing\n"))
+	reload("cert_file "+files.Cert, same)
+	reload("cert_file "+files.Cert, same) // still
 	if _, conn := r.secure(config); presented(conn) != "second" {
 		t.Errorf("presented %q after a reload that failed", presented(conn))
 	}
-	ca.replacePair(files, "third")
-	reload("", func(c *Config) { c.TLS.ClientCAFile = clients.writeCA(dir) })
+	ca.ReplacePair(files, "third")
+	reload("", func(c *Config) { c.TLS.ClientCAFile = clients.WriteCA(dir) })
 	if conn, err := r.handshake(config); err == nil { // a ticket is not a certificate
 		if _, err := conn.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "certificate required") {
 			t.Errorf("%v, want a certificate to be asked for", err)
@@ -146,17 +146,17 @@ func TestReloadOfTLS(t *testing.T) {
 
 // TestAuthoritiesOfClientsAreReadAgain: the ticket of a client whose authority is not trusted any more opens nothing.
 func TestAuthoritiesOfClientsAreReadAgain(t *testing.T) {
-	ca, before, after := newAuthority(t), newAuthority(t), newAuthority(t)
+	ca, before, after := wiretest.NewAuthority(t), wiretest.NewAuthority(t), wiretest.NewAuthority(t)
 	dir := t.TempDir()
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.writePair(dir, "gateway")), func(c *Config) { c.TLS.ClientCAFile = before.writeCA(dir) })
-	holder := func(a *authority) *tls.Config {
-		return ca.clientTLS(func(c *tls.Config) {
-			c.Certificates, c.ClientSessionCache = []tls.Certificate{a.sign(pkix.Name{CommonName: "agent"})}, tls.NewLRUClientSessionCache(1)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.WritePair(dir, "gateway")), func(c *Config) { c.TLS.ClientCAFile = before.WriteCA(dir) })
+	holder := func(a *wiretest.Authority) *tls.Config {
+		return clientTLS(ca, func(c *tls.Config) {
+			c.Certificates, c.ClientSessionCache = []tls.Certificate{a.Sign(pkix.Name{CommonName: "agent"})}, tls.NewLRUClientSessionCache(1)
 		})
 	}
 	old := holder(before)
 	live, _ := r.secure(old)
-	after.writeCA(dir)
+	after.WriteCA(dir)
 	r.look()
 	r.secure(holder(after))
 	conn, err := r.handshake(old)

@@ -24,14 +24,14 @@ import (
 )
 
 func TestClientsOverTLS(t *testing.T) {
-	ca := newAuthority(t)
+	ca := wiretest.NewAuthority(t)
 	for _, goroutines := range []bool{false, true} {
 		t.Run(fmt.Sprintf("goroutines=%v", goroutines), func(t *testing.T) {
-			r := startRig(t, wiretest.NewTLSUpstream(t, wiretest.Ready), 1, withTLS(ca.writePair(t.TempDir(), "gateway")), func(c *Config) { c.goroutines = goroutines })
+			r := startRig(t, wiretest.NewTLSUpstream(t, wiretest.Ready), 1, withTLS(ca.WritePair(t.TempDir(), "gateway")), func(c *Config) { c.goroutines = goroutines })
 			r.awaitIdle(1)
 			f := func(version uint16) {
 				t.Helper()
-				c, conn := r.secure(ca.clientTLS(func(c *tls.Config) { c.MinVersion, c.MaxVersion = version, version }))
+				c, conn := r.secure(clientTLS(ca, func(c *tls.Config) { c.MinVersion, c.MaxVersion = version, version }))
 				if s := conn.ConnectionState(); s.Version != version || s.NegotiatedProtocol != "http/1.1" {
 					t.Errorf("got %s and protocol %q", tls.VersionName(s.Version), s.NegotiatedProtocol)
 				}
@@ -42,7 +42,7 @@ func TestClientsOverTLS(t *testing.T) {
 			}
 			f(tls.VersionTLS13)
 			f(tls.VersionTLS12)
-			if _, err := r.handshake(ca.clientTLS(func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 })); err == nil {
+			if _, err := r.handshake(clientTLS(ca, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 })); err == nil {
 				t.Error("TLS 1.1 was accepted")
 			}
 			r.await("line of a session", func() bool { return r.lines("session ended", `"code":1000`) == 2 })
@@ -55,12 +55,12 @@ func TestClientsOverTLS(t *testing.T) {
 
 // TestFramesRightBehindTheRequest: what a client sends ahead is in the tls.Conn when the relay takes it, or in the socket.
 func TestFramesRightBehindTheRequest(t *testing.T) {
-	ca := newAuthority(t)
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, withTLS(ca.writePair(t.TempDir(), "gateway")))
+	ca := wiretest.NewAuthority(t)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, withTLS(ca.WritePair(t.TempDir(), "gateway")))
 	hello := string(wiretest.Hex(t, wiretest.Hello))
 	f := func(writes ...string) {
 		t.Helper()
-		conn, err := r.handshake(ca.clientTLS())
+		conn, err := r.handshake(clientTLS(ca))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,10 +82,10 @@ func TestFramesRightBehindTheRequest(t *testing.T) {
 }
 
 func TestSessionTickets(t *testing.T) {
-	ca := newAuthority(t)
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.writePair(t.TempDir(), "gateway")))
+	ca := wiretest.NewAuthority(t)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.WritePair(t.TempDir(), "gateway")))
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-		config := ca.clientTLS(func(c *tls.Config) {
+		config := clientTLS(ca, func(c *tls.Config) {
 			c.ClientSessionCache, c.MaxVersion = tls.NewLRUClientSessionCache(1), version
 		})
 		_, first := r.secure(config)
@@ -97,17 +97,17 @@ func TestSessionTickets(t *testing.T) {
 }
 
 func TestLeastTLSVersion(t *testing.T) {
-	ca := newAuthority(t)
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.writePair(t.TempDir(), "gateway")), func(c *Config) { c.TLS.MinVersion = tls.VersionTLS13 })
-	if _, err := r.handshake(ca.clientTLS(func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 })); err == nil {
+	ca := wiretest.NewAuthority(t)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.WritePair(t.TempDir(), "gateway")), func(c *Config) { c.TLS.MinVersion = tls.VersionTLS13 })
+	if _, err := r.handshake(clientTLS(ca, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 })); err == nil {
 		t.Error("TLS 1.2 was accepted")
 	}
-	r.secure(ca.clientTLS())
+	r.secure(clientTLS(ca))
 }
 
 func TestPlaintextOnATLSPort(t *testing.T) {
-	ca := newAuthority(t)
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.writePair(t.TempDir(), "gateway")))
+	ca := wiretest.NewAuthority(t)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.WritePair(t.TempDir(), "gateway")))
 	c := wiretest.Dial(t, r.addr)
 	c.SendString(wiretest.HSWith("", "Authorization: Bearer sk-test-plain"))
 	header, body := c.ExpectStatus(http.StatusBadRequest)
@@ -130,11 +130,11 @@ func TestPlaintextOnATLSPort(t *testing.T) {
 func countOf(r *rig, code string) uint64 { return r.refusals.snapshot()[code] }
 
 func TestFailedTLSHandshakesDoNotFloodTheLog(t *testing.T) {
-	ca, other := newAuthority(t), newAuthority(t)
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.writePair(t.TempDir(), "gateway")), func(c *Config) { c.LogLevel = hclog.Info })
+	ca, other := wiretest.NewAuthority(t), wiretest.NewAuthority(t)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.WritePair(t.TempDir(), "gateway")), func(c *Config) { c.LogLevel = hclog.Info })
 	const failing = 50
 	for range failing {
-		if _, err := r.handshake(other.clientTLS()); err == nil {
+		if _, err := r.handshake(clientTLS(other)); err == nil {
 			t.Fatal("the wrong authority was believed")
 		}
 		probe, err := net.Dial("tcp", r.addr) // as health checks do
@@ -147,13 +147,13 @@ func TestFailedTLSHandshakesDoNotFloodTheLog(t *testing.T) {
 	if n := r.lines("TLS handshake"); n != 1 {
 		t.Errorf("%d lines for %d failures", n, failing)
 	}
-	r.secure(ca.clientTLS())
+	r.secure(clientTLS(ca))
 }
 
 func TestCaseH4SlowTLSHandshakesEnd(t *testing.T) {
 	const timeout = 500 * time.Millisecond
-	ca := newAuthority(t)
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.writePair(t.TempDir(), "gateway")), func(c *Config) { c.HandshakeTimeout = timeout })
+	ca := wiretest.NewAuthority(t)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.WritePair(t.TempDir(), "gateway")), func(c *Config) { c.HandshakeTimeout = timeout })
 	r.awaitIdle(1)
 	var slow sync.WaitGroup
 	f := func(name string, begin func(net.Conn) net.Conn, drip string) {
@@ -186,7 +186,7 @@ func TestCaseH4SlowTLSHandshakesEnd(t *testing.T) {
 	}
 	plain := func(c net.Conn) net.Conn { return c }
 	encrypted := func(c net.Conn) net.Conn {
-		secure := tls.Client(c, ca.clientTLS(func(c *tls.Config) { c.ServerName = "127.0.0.1" }))
+		secure := tls.Client(c, clientTLS(ca, func(c *tls.Config) { c.ServerName = "127.0.0.1" }))
 		if err := secure.Handshake(); err != nil {
 			t.Error(err)
 		}
@@ -202,22 +202,22 @@ func TestCaseH4SlowTLSHandshakesEnd(t *testing.T) {
 			return s
 		}, "X: y\r\n")
 	}
-	c, _ := r.secure(ca.clientTLS())
+	c, _ := r.secure(clientTLS(ca))
 	echoesHello(c)
 	slow.Wait()
 }
 
 func TestClientCertificates(t *testing.T) {
-	ca, clients := newAuthority(t), newAuthority(t)
+	ca, clients := wiretest.NewAuthority(t), wiretest.NewAuthority(t)
 	dir := t.TempDir()
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.writePair(dir, "gateway")), func(c *Config) {
-		c.TLS.ClientCAFile = clients.writeCA(dir)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.WritePair(dir, "gateway")), func(c *Config) {
+		c.TLS.ClientCAFile = clients.WriteCA(dir)
 		c.Listen = []string{"0.0.0.0:0"} // a certificate is as good as a key
 	})
 	_, port, _ := net.SplitHostPort(r.addr)
 	r.addr = net.JoinHostPort("127.0.0.1", port)
 	with := func(certs ...tls.Certificate) *tls.Config {
-		return ca.clientTLS(func(c *tls.Config) { c.Certificates, c.ClientSessionCache = certs, tls.NewLRUClientSessionCache(1) })
+		return clientTLS(ca, func(c *tls.Config) { c.Certificates, c.ClientSessionCache = certs, tls.NewLRUClientSessionCache(1) })
 	}
 	refused := func(config *tls.Config) {
 		t.Helper()
@@ -232,7 +232,7 @@ func TestClientCertificates(t *testing.T) {
 			t.Errorf("got %v, want an alert", err)
 		}
 	}
-	agent := clients.sign(pkix.Name{CommonName: "agent-7", Organization: []string{"Example"}})
+	agent := clients.Sign(pkix.Name{CommonName: "agent-7", Organization: []string{"Example"}})
 	config := with(agent)
 	for range 2 { // the second with a ticket
 		c, _ := r.secure(config)
@@ -242,13 +242,13 @@ func TestClientCertificates(t *testing.T) {
 	}
 	r.await("lines of the sessions", func() bool { return r.lines("session ended", `"certificate":"CN=agent-7,O=Example"`) == 2 })
 	refused(with())
-	refused(with(ca.sign(pkix.Name{CommonName: "stranger"})))
+	refused(with(ca.Sign(pkix.Name{CommonName: "stranger"})))
 }
 
 func TestTurnedAwayOverTLS(t *testing.T) {
-	ca := newAuthority(t)
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, withTLS(ca.writePair(t.TempDir(), "gateway")), func(c *Config) { c.MemorySoftLimit = 1 })
-	conn, err := r.handshake(ca.clientTLS())
+	ca := wiretest.NewAuthority(t)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, withTLS(ca.WritePair(t.TempDir(), "gateway")), func(c *Config) { c.MemorySoftLimit = 1 })
+	conn, err := r.handshake(clientTLS(ca))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,10 +265,10 @@ func TestATLSClientThatHangsUp(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs Linux")
 	}
-	ca := newAuthority(t)
+	ca := wiretest.NewAuthority(t)
 	held := wiretest.NewUpstream(t, func(c *wiretest.UpstreamConn) { c.ReadRequest(); c.ExpectEOF() })
-	r := startRig(t, held, 0, withTLS(ca.writePair(t.TempDir(), "gateway")))
-	conn, err := r.handshake(ca.clientTLS())
+	r := startRig(t, held, 0, withTLS(ca.WritePair(t.TempDir(), "gateway")))
+	conn, err := r.handshake(clientTLS(ca))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,11 +281,11 @@ func TestATLSClientThatHangsUp(t *testing.T) {
 }
 
 func TestTokensOverTLS(t *testing.T) {
-	ca := newAuthority(t)
-	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.writePair(t.TempDir(), "gateway")), func(c *Config) {
+	ca := wiretest.NewAuthority(t)
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1, withTLS(ca.WritePair(t.TempDir(), "gateway")), func(c *Config) {
 		c.Auth = auth.Config{Keys: []auth.Key{{Name: "app", Digest: auth.DigestOf("sk-test-app")}}}
 	})
-	conn, err := r.handshake(ca.clientTLS())
+	conn, err := r.handshake(clientTLS(ca))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,10 +302,10 @@ func TestTokensOverTLS(t *testing.T) {
 }
 
 func TestTLSFaultsEndTheStart(t *testing.T) {
-	ca := newAuthority(t)
+	ca := wiretest.NewAuthority(t)
 	dir := t.TempDir()
-	good, other := ca.writePair(dir, "gateway"), ca.writePair(t.TempDir(), "other")
-	empty := ca.write(filepath.Join(dir, "empty.pem"), []byte("nothing\n"))
+	good, other := ca.WritePair(dir, "gateway"), ca.WritePair(t.TempDir(), "other")
+	empty := ca.Write(filepath.Join(dir, "empty.pem"), []byte("nothing\n"))
 	f := func(want string, c TLS, up ...func(*Upstream)) {
 		t.Helper()
 		cfg := Config{Listen: []string{"127.0.0.1:0"}, Admin: "127.0.0.1:0", Socket: dir + "/s", TLS: c, Routes: []Route{{
@@ -322,13 +322,13 @@ func TestTLSFaultsEndTheStart(t *testing.T) {
 			t.Errorf("%v, want an error of one line with %q", err, want)
 		}
 	}
-	f("cert_file and key_file go together", TLS{CertFile: good.cert})
-	f("cert_file and key_file go together", TLS{KeyFile: good.key})
-	f("client_ca_file and min_version need", TLS{ClientCAFile: good.cert})
-	f("TLS 1.1 is not supported; use 1.2 or 1.3", TLS{CertFile: good.cert, KeyFile: good.key, MinVersion: tls.VersionTLS11})
-	f(dir+"/none: no such file", TLS{CertFile: dir + "/none", KeyFile: good.key})
-	f("does not match", TLS{CertFile: good.cert, KeyFile: other.key})
-	f("tls.client_ca_file: "+empty+" holds no certificate", TLS{CertFile: good.cert, KeyFile: good.key, ClientCAFile: empty})
-	f("upstream up: tls: cert_file and key_file go together", TLS{}, func(u *Upstream) { u.CertFile = good.cert })
-	f("upstream up: tls: cert_file "+empty, TLS{}, func(u *Upstream) { u.CertFile, u.KeyFile = empty, good.key })
+	f("cert_file and key_file go together", TLS{CertFile: good.Cert})
+	f("cert_file and key_file go together", TLS{KeyFile: good.Key})
+	f("client_ca_file and min_version need", TLS{ClientCAFile: good.Cert})
+	f("TLS 1.1 is not supported; use 1.2 or 1.3", TLS{CertFile: good.Cert, KeyFile: good.Key, MinVersion: tls.VersionTLS11})
+	f(dir+"/none: no such file", TLS{CertFile: dir + "/none", KeyFile: good.Key})
+	f("does not match", TLS{CertFile: good.Cert, KeyFile: other.Key})
+	f("tls.client_ca_file: "+empty+" holds no certificate", TLS{CertFile: good.Cert, KeyFile: good.Key, ClientCAFile: empty})
+	f("upstream up: tls: cert_file and key_file go together", TLS{}, func(u *Upstream) { u.CertFile = good.Cert })
+	f("upstream up: tls: cert_file "+empty, TLS{}, func(u *Upstream) { u.CertFile, u.KeyFile = empty, good.Key })
 }

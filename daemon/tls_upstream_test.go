@@ -13,21 +13,21 @@ import (
 )
 
 func TestUpstreamThatAsksForACertificate(t *testing.T) {
-	ca := newAuthority(t)
-	files := ca.writePair(t.TempDir(), "first")
+	ca := wiretest.NewAuthority(t)
+	files := ca.WritePair(t.TempDir(), "first")
 	up := wiretest.NewTLSUpstream(t, wiretest.Ready, func(c *tls.Config) {
-		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.pool()
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool()
 	})
 	shown := func(n int) string {
 		t.Helper()
 		return presented(up.Conn(n).Peer.Conn.(*tls.Conn))
 	}
-	r := startRig(t, up, 0, func(c *Config) { c.Routes[0].Upstream.CertFile, c.Routes[0].Upstream.KeyFile = files.cert, files.key })
+	r := startRig(t, up, 0, func(c *Config) { c.Routes[0].Upstream.CertFile, c.Routes[0].Upstream.KeyFile = files.Cert, files.Key })
 	r.session()
 	if got := shown(1); got != "first" {
 		t.Errorf("presented %q", got)
 	}
-	ca.replacePair(files, "second")
+	ca.ReplacePair(files, "second")
 	r.await("look at the files", func() bool {
 		r.session()
 		return shown(up.Dials()) == "second"
