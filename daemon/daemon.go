@@ -126,7 +126,7 @@ func (d *Daemon) Addrs() []net.Addr {
 // AdminAddr is the bound admin address. Call it after Ready.
 func (d *Daemon) AdminAddr() net.Addr { return d.listeners.admin.Addr() }
 
-// Run binds the listeners, warms the pools and serves until ctx ends; then it drains and stops (see stop.go). It
+// Run binds the listeners, warms the pools and serves until ctx ends; then it drains and stops (see drain.go). It
 // returns nil after an orderly stop, also when sessions had to be closed by force.
 func (d *Daemon) Run(ctx context.Context) error {
 	defer d.engine.Close()
@@ -141,8 +141,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		return err
 	}
 
-	serving, stopServing := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopServing()
+	serving, stopServing := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopServing(nil)
 	var clients sync.WaitGroup // accept loops and handshakes
 	for _, ln := range d.listeners.data {
 		clients.Go(func() { d.accept(serving, &clients, ln) })
@@ -164,12 +164,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	d.notify(unixsock.Stopping)
-	forced := d.drainForStop()
+	forced, closeBy := d.drainForStop()
 	d.listeners.closeData()
-	stopServing()
+	stopServing(errDraining) // the answer to those that wait for a session
 	clients.Wait()
 	d.pools.Close()
-	d.engine.Close()
+	d.engine.Shutdown(time.Until(closeBy))
 	close(noMoreEnds)
 	reports.Wait()
 	d.stopServices(admin, control)

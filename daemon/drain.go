@@ -157,24 +157,27 @@ func (d *Daemon) resume() error {
 // Hurry makes a stop in progress, or the next one, skip the wait for live sessions.
 func (d *Daemon) Hurry() { d.hurryOnce.Do(func() { close(d.hurry) }) }
 
-// drainForStop is steps 1 to 3. It returns how many sessions had to be closed.
-func (d *Daemon) drainForStop() (forced int) {
+// drainForStop is steps 1 to 3. It returns how many sessions had to be closed, and when what is left of their closing
+// handshakes, and of those of idle sessions, has had its time.
+func (d *Daemon) drainForStop() (forced int, closeBy time.Time) {
 	d.drains.mu.Lock()
 	d.drains.stopping = true
 	d.drains.mu.Unlock()
 	dr := d.beginDrain()
+	grace, closing := d.current().cfg.Grace, d.current().cfg.CloseTimeout
 	select {
 	case <-d.sessions.empty():
-		return dr.forcedSoFar()
+		return dr.forcedSoFar(), time.Now().Add(closing)
 	case <-d.hurry:
-	case <-time.After(d.current().cfg.Grace - d.current().cfg.CloseTimeout):
+	case <-time.After(grace - closing):
 	}
 	d.force(dr)
+	closeBy = time.Now().Add(closing)
 	select {
 	case <-d.sessions.empty():
-	case <-time.After(d.current().cfg.CloseTimeout):
+	case <-time.After(closing):
 	}
-	return dr.forcedSoFar()
+	return dr.forcedSoFar(), closeBy
 }
 
 func (dr *drain) forcedSoFar() int {

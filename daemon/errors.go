@@ -7,10 +7,12 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/rtd-project/rtd/internal/auth"
 	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/wire"
 	"github.com/rtd-project/rtd/pool"
 )
@@ -128,6 +130,8 @@ func refuse(err error) *refusal {
 		return errAtCapacity
 	case errors.Is(err, pool.ErrClosed):
 		return errDraining
+	case errors.Is(err, relay.ErrResources), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return errNoDescriptors // ours, not the upstream's
 	case errors.Is(err, context.DeadlineExceeded):
 		return errNotReady
 	}

@@ -60,7 +60,9 @@ func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
 	if err != nil {
 		return func() { d.refuseHandshake(raw, err) }
 	}
+	uncut := context.AfterFunc(ctx, func() { raw.Close() }) // a stop does not wait for a request that may never come
 	req, early, err := wire.ReadRequestOr(conn, max(time.Until(deadline), time.Nanosecond), mintRequest)
+	uncut()
 	switch {
 	case err != nil:
 		return func() { d.refuseRequest(conn, err) }

@@ -34,12 +34,12 @@ type session struct {
 	admitted time.Duration    // accept → authenticated and routed
 	totals   *stats.Aggregate // of its target
 	ready    atomic.Int64     // accepted → 101 written, ns
-	heard    atomic.Int64     // when the last message began, on the relay's clock, ns
 	leaving  atomic.Bool      // told to go away
 	over     atomic.Bool      // both sockets are closed: what the poller owned is nobody's any more and does not change
 	events   struct {         // guarded by watchers.mu
 		opened, ended bool
 	}
+	heard atomic.Int64 // when the last message began, on the relay's clock, ns
 	// ---- owned by the poller
 	progress *progress  // nil before the first message
 	end      *relay.End // set by End
@@ -168,6 +168,9 @@ func (s *session) join(adopt func(*session) error) error {
 			return s.upstream.died(err)
 		}
 		s.upstream.relay.Close(ws.StatusGoingAway, "")
+		if errors.Is(err, relay.ErrResources) {
+			return err
+		}
 		return fmt.Errorf("%w: %w", errClientGone, err)
 	}
 	s.opened(time.Since(s.accepted))

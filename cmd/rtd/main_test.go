@@ -321,3 +321,50 @@ func TestABusyPortIsAnErrorNotAStart(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+func TestAStopWaitsForNobodyWhoHasSaidNothing(t *testing.T) {
+	up := wiretest.NewUpstream(t, wiretest.Ready)
+	p := startProcess(t, nil, upstreamArgs(up)...)
+	silent, half := wiretest.Dial(t, p.listen), wiretest.Dial(t, p.listen)
+	half.SendString("GET /v1/realtime")
+	up.Conn(1)
+	p.signal(syscall.SIGTERM)
+	silent.ExpectEOF()
+	half.ExpectEOF()
+	p.expectExit(0, 3*time.Second)
+}
+
+func TestAStopAnswersThoseThatWaitForASession(t *testing.T) {
+	up := wiretest.NewUpstream(t, func(c *wiretest.UpstreamConn) { c.ReadRequest(); _, _ = c.TryReadFrame() })
+	p := startProcess(t, nil, upstreamArgs(up, "--pool-size", "0")...)
+	c := wiretest.Dial(t, p.listen)
+	c.SendString(wiretest.HS)
+	up.Conn(1)
+	p.signal(syscall.SIGTERM)
+	h, body := c.ExpectStatus(http.StatusServiceUnavailable)
+	if h.Get("Retry-After") == "" || !strings.Contains(body, `"draining"`) {
+		t.Errorf("answer %v %s", h, body)
+	}
+	p.expectExit(0, 3*time.Second)
+}
+
+func TestAStopKeepsItsGraceWhateverAPeerDoes(t *testing.T) {
+	up := wiretest.NewUpstream(t, func(c *wiretest.UpstreamConn) { // answers no Close
+		req := c.ReadRequest()
+		c.SendString(wiretest.Switching(req) + string(c.Frame(true, wiretest.Text, []byte(wiretest.SessionCreated))))
+		for {
+			if _, err := c.TryReadFrame(); err != nil {
+				return
+			}
+		}
+	})
+	p := startProcess(t, nil, upstreamArgs(up, "--grace", "3s")...)
+	c := wiretest.Connect(t, p.listen)
+	c.ExpectText(wiretest.SessionCreated)
+	begun := time.Now()
+	p.signal(syscall.SIGTERM)
+	p.expectExit(0, 10*time.Second)
+	if took := time.Since(begun); took > 4*time.Second {
+		t.Errorf("the stop took %v with a grace of 3 s", took)
+	}
+}

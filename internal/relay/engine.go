@@ -91,14 +91,20 @@ func New(config Config) (*Engine, error) {
 	return e, nil
 }
 
-// Close ends every session with 1001 as Session.Close does, waits at most Config.CloseTimeout for them to end, closes
-// what is left and waits for the engine's goroutines. The error is always nil.
+// Close is Shutdown with Config.CloseTimeout. The error is always nil.
 func (e *Engine) Close() error {
+	e.Shutdown(e.closeTimeout)
+	return nil
+}
+
+// Shutdown ends every session with 1001 as Session.Close does, waits that long at most for them to end, closes what is
+// left and waits for the engine's goroutines. A second call does nothing.
+func (e *Engine) Shutdown(wait time.Duration) {
 	e.closed.Do(func() {
 		for _, l := range e.loops {
 			l.post(l.shutDown)
 		}
-		late, cancel := context.WithTimeout(context.Background(), e.closeTimeout)
+		late, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
 		for _, l := range e.loops {
 			select {
@@ -109,7 +115,6 @@ func (e *Engine) Close() error {
 		}
 		e.wg.Wait()
 	})
-	return nil
 }
 
 // Stats adds up the loops. It waits for each.
