@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,8 +22,12 @@ func TestTLSUnderLoad(t *testing.T) {
 		t.Run(fmt.Sprintf("goroutines=%v", goroutines), func(t *testing.T) {
 			ca := wiretest.NewAuthority(t)
 			files := ca.WritePair(t.TempDir(), "gateway")
-			r := startRig(t, wiretest.NewTLSUpstream(t, wiretest.Ready), 20, withTLS(files), func(c *Config) { c.goroutines = goroutines })
+			r := startRig(t, wiretest.NewTLSUpstream(t, wiretest.Ready), 20, withTLS(files), func(c *Config) {
+				c.goroutines = goroutines
+				c.HandshakeTimeout, c.ReadyTimeout, c.Routes[0].Pool.DialTimeout = time.Minute, time.Minute, time.Minute
+			})
 			r.awaitIdle(20)
+			opening := make(chan struct{}, 16)
 			config := clientTLS(ca, func(c *tls.Config) { c.ClientSessionCache = tls.NewLRUClientSessionCache(sessions) })
 			var running sync.WaitGroup
 			for i := range sessions {
@@ -31,7 +36,7 @@ func TestTLSUnderLoad(t *testing.T) {
 					r.look()
 				}
 				running.Go(func() {
-					if err := r.echoes(config, uint64(i), messages); err != nil {
+					if err := r.echoes(config, opening, byte(i), messages); err != nil {
 						t.Errorf("session %d: %v", i, err)
 					}
 				})
@@ -42,34 +47,45 @@ func TestTLSUnderLoad(t *testing.T) {
 	}
 }
 
-// echoes runs one session: messages of all sizes are written without waiting for their echoes.
-func (r *rig) echoes(config *tls.Config, seed uint64, messages int) error {
+// tryOpen is secure for any goroutine.
+func (r *rig) tryOpen(config *tls.Config) (*wiretest.Client, error) {
 	conn, err := r.handshake(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c := wiretest.NewClient(r.t, conn)
 	c.Timeout = time.Minute
-	defer c.Close()
 	if err := c.TrySend([]byte(wiretest.HS)); err != nil {
-		return err
+		return nil, err
 	}
-	if head, err := c.TryReadHead(); err != nil || !bytes.HasPrefix([]byte(head), []byte("HTTP/1.1 101 ")) {
-		return fmt.Errorf("answer %q: %w", head, err)
+	if head, err := c.TryReadHead(); err != nil || !strings.HasPrefix(head, "HTTP/1.1 101 ") {
+		return nil, fmt.Errorf("answer %q: %w", head, err)
 	}
 	if f, err := c.TryReadFrame(); err != nil || string(f.Payload) != wiretest.SessionCreated {
-		return fmt.Errorf("first frame %q: %w", f.Payload, err)
+		return nil, fmt.Errorf("first frame %q: %w", f.Payload, err)
 	}
+	return c, nil
+}
+
+// echoes runs one session, the opening of which takes a place in opening: messages of all sizes are written without waiting
+// for their echoes.
+func (r *rig) echoes(config *tls.Config, opening chan struct{}, seed byte, messages int) error {
+	opening <- struct{}{}
+	c, err := r.tryOpen(config)
+	<-opening
+	if err != nil {
+		return err
+	}
+	defer c.Close()
 	var wrote error
 	sent, got := sha256.New(), sha256.New()
 	var writing sync.WaitGroup
 	writing.Go(func() {
-		random := rand.New(rand.NewPCG(seed, 0))
+		source := rand.NewChaCha8([32]byte{seed})
+		random := rand.New(source)
 		for range messages {
 			payload := make([]byte, random.IntN(1<<random.IntN(18)+1))
-			for i := range payload {
-				payload[i] = byte(random.Uint32())
-			}
+			source.Read(payload)
 			sent.Write(payload)
 			if wrote = c.TrySend(c.Frame(true, wiretest.Binary, payload)); wrote != nil {
 				return

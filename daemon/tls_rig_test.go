@@ -28,7 +28,7 @@ func clientTLS(ca *wiretest.Authority, change ...func(*tls.Config)) *tls.Config 
 // handshake dials the rig with TLS. With TLS 1.3 a server's refusal comes after it, with the first read.
 func (r *rig) handshake(config *tls.Config) (*tls.Conn, error) {
 	r.t.Helper()
-	d := &net.Dialer{Timeout: 5 * time.Second}
+	d := &net.Dialer{Timeout: 20 * time.Second}
 	return tls.DialWithDialer(d, "tcp", r.addr, config)
 }
 
