@@ -19,11 +19,10 @@ const (
 
 // activity is what a session needs only while something goes on in it.
 type activity struct {
-	cadence [2]stats.Cadence // by direction, of audio
-	chunks  [2]uint32        // of audio, by direction, that came and were not passed on yet
-	open    []turn           // responses in progress, the oldest first
-	asked   []time.Duration  // when responses were asked for that have not begun, the oldest first
-	turnEnd time.Duration    // when the user's turn ended, until a response begins; 0 is not seen
+	tracks  [2]track        // by direction
+	open    []turn          // responses in progress, the oldest first
+	asked   []time.Duration // when responses were asked for that have not begun, the oldest first
+	turnEnd time.Duration   // when the user's turn ended, until a response begins; 0 is not seen
 }
 
 // turn holds the marks of a response. Zero: not seen.
@@ -50,11 +49,11 @@ func (p *progress) activate() *activity {
 }
 
 // release gives the activity back.
-func (p *progress) release() {
+func (p *progress) release(to sink) {
 	if p.active == nil {
 		return
 	}
-	p.noteGaps()
+	p.flush(to)
 	a := p.active
 	p.active = nil
 	*a = activity{open: spare(a.open), asked: spare(a.asked)}
@@ -69,25 +68,17 @@ func spare[T any](s []T) []T {
 }
 
 // rest gives the activity back if nothing goes on any more.
-func (p *progress) rest(now time.Duration) {
+func (p *progress) rest(now time.Duration, to sink) {
 	a := p.active
 	if a == nil || len(a.open)+len(a.asked) > 0 || a.turnEnd != 0 {
 		return
 	}
-	for dir := range a.cadence {
-		if last := a.cadence[dir].Last(); last != 0 && now-last < stats.Pause || a.chunks[dir] > 0 {
+	for dir := range a.tracks {
+		if t := &a.tracks[dir]; t.chunks > 0 || t.cadence.Last() != 0 && now-t.cadence.Last() < stats.Pause {
 			return
 		}
 	}
-	p.release()
-}
-
-func (p *progress) noteGaps() {
-	for dir := range p.jitter {
-		if gap := p.active.cadence[dir].Median(); gap > 0 {
-			p.jitter[dir].gap = gap
-		}
-	}
+	p.release(to)
 }
 
 // ask takes note of a request for a response.

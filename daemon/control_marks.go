@@ -41,7 +41,7 @@ func (s *session) turnMarks(t turn) *rtdv1.TurnMarks {
 // stateBytes is what rtd keeps of a session besides the relay's state.
 func stateBytes(p *progress) uint64 {
 	n := uint64(unsafe.Sizeof(session{})) + relay.SessionBytes
-	if p.lastData != 0 {
+	if p.dialect != nil {
 		n += uint64(unsafe.Sizeof(progress{}))
 	}
 	return n + uint64(p.activeBytes)

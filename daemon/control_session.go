@@ -172,8 +172,8 @@ func (s *session) message() *rtdv1.Session {
 	if s.pool != nil {
 		m.PoolKey = s.pool.Key()
 	}
-	if now.end == nil && now.progress.lastData > 0 {
-		m.Quiet = durationpb.New(now.at - now.progress.lastData)
+	if heard := time.Duration(s.heard.Load()); now.end == nil && heard > 0 {
+		m.Quiet = durationpb.New(max(0, now.at-heard))
 	}
 	if s.result == stats.Hit {
 		m.AgeAtTake = durationpb.New(s.lease.Age())

@@ -15,22 +15,20 @@ func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Du
 	s.heard.Store(int64(at))
 	p := s.progress
 	if p == nil {
-		p = new(progress)
+		p = &progress{dialect: s.route.endpoint.dialect}
 		s.progress = p
 	}
-	p.lastData = at
-	d := s.route.endpoint.dialect
 	if dir == relay.Down {
-		return p.server(d.ServerEvent(head, tail), d, head, tail, at, s)
+		return p.server(p.dialect.ServerEvent(head, tail), head, tail, at, s)
 	}
 	if p.firstFrame == 0 {
 		p.firstFrame = at
 		s.record(stats.PhaseFirstFrame, s.sinceReady(at))
 	}
-	ev := d.ClientEvent(head, tail)
+	ev := p.dialect.ClientEvent(head, tail)
 	var id []byte
 	if ev == dialect.EventCancel {
-		id = d.ResponseID(head, tail)
+		id = p.dialect.ResponseID(head, tail)
 	}
 	p.client(ev, id, at, s)
 	return false
@@ -40,7 +38,7 @@ func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Du
 // bytes.
 func (s *session) Message(_ relay.Dir, first, last []byte, _ time.Duration) {
 	ev := s.progress.pending.event
-	s.progress.ended(s.route.endpoint.dialect.Detail(ev, first, last), s)
+	s.progress.ended(s.progress.dialect.Detail(ev, first, last), s)
 	if ev == dialect.EventResponseDone {
 		s.daemon.responses.Add(1)
 	}
@@ -48,10 +46,7 @@ func (s *session) Message(_ relay.Dir, first, last []byte, _ time.Duration) {
 
 // Passed implements relay.Handler: what was read at once is written.
 func (s *session) Passed(dir relay.Dir, readable, written time.Duration) {
-	s.totals.Record(s.result, added[dir], written-readable)
-	if s.progress != nil {
-		s.progress.passed(dir, written, s)
-	}
+	s.progress.passed(dir, readable, written, s)
 }
 
 // record implements sink. What repeats with every chunk leaves no trace of the session.
@@ -62,6 +57,9 @@ func (s *session) record(p stats.Phase, d time.Duration) {
 	}
 	s.totals.RecordOf(s.id, time.Now(), s.result, p, d)
 }
+
+// recordAll implements sink.
+func (s *session) recordAll(p stats.Phase, ns []uint32) { s.totals.RecordAll(s.result, p, ns) }
 
 // count implements sink.
 func (s *session) count(c stats.Counter, n uint64) { s.totals.Count(s.result, c, n) }

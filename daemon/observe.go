@@ -55,7 +55,7 @@ func (d *Daemon) restSessions(now time.Time) {
 		}
 		s.upstream.relay.Inspect(func(at time.Duration, _ relay.Counters) {
 			if s.progress != nil {
-				s.progress.rest(at)
+				s.progress.rest(at, s)
 			}
 		})
 	}

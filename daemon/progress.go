@@ -12,30 +12,25 @@ import (
 // progress is what a session has done so far. It is made with the session's first message. The poller that owns the
 // session writes it; others read a copy made there (session.look). Times are offsets on the relay's clock.
 type progress struct {
-	lastData   time.Duration // of either side
+	dialect    dialect.Dialect
+	active     *activity     // nil while nothing goes on
 	firstFrame time.Duration // the client's first message; 0 is none
-	last       turn          // the response that ended last
-	responses  responses
-	usage      dialect.Usage
+	pending    pending
+
+	last      turn // the response that ended last
+	responses responses
+	usage     dialect.Usage
 
 	created, firstText, firstAudio, whole measure
 	jitter                                [2]jitter // by direction, of audio
 
-	pending     pending
-	active      *activity // nil while nothing goes on
-	activeBytes int       // its size, in a copy
+	activeBytes int // size of the activity, in a copy
 }
 
 // pending is a message of the upstream that was begun and is read at its end.
 type pending struct {
 	event dialect.Event
 	at    time.Duration
-}
-
-// jitter describes the chunks of one direction as they came and as they were written.
-type jitter struct {
-	in, out measure
-	gap     time.Duration // the median, as it was last
 }
 
 // responses counts by how they ended.
@@ -61,6 +56,7 @@ func (m *measure) add(d time.Duration) {
 // sink is where a mark also goes: the aggregates of the daemon.
 type sink interface {
 	record(stats.Phase, time.Duration)
+	recordAll(phase stats.Phase, ns []uint32)
 	count(stats.Counter, uint64)
 }
 
@@ -87,7 +83,7 @@ func (p *progress) client(ev dialect.Event, id []byte, at time.Duration, to sink
 }
 
 // server takes the mark of an upstream's message. It reports whether the message is to be read (ended).
-func (p *progress) server(ev dialect.Event, d dialect.Dialect, head, tail []byte, at time.Duration, to sink) (read bool) {
+func (p *progress) server(ev dialect.Event, head, tail []byte, at time.Duration, to sink) (read bool) {
 	switch ev {
 	case dialect.EventSpeechStarted:
 		if p.active != nil {
@@ -97,12 +93,12 @@ func (p *progress) server(ev dialect.Event, d dialect.Dialect, head, tail []byte
 		p.activate().turnEnd = at
 	case dialect.EventAudioDelta:
 		if p.active.expects(ev) {
-			p.first(ev, keyOf(d.ResponseID(head, tail)), at, to)
+			p.first(ev, keyOf(p.dialect.ResponseID(head, tail)), at, to)
 		}
 		p.chunk(relay.Down, at, to)
 	case dialect.EventTextDelta:
 		if p.active.expects(ev) {
-			p.first(ev, keyOf(d.ResponseID(head, tail)), at, to)
+			p.first(ev, keyOf(p.dialect.ResponseID(head, tail)), at, to)
 		}
 	case dialect.EventResponseCreated, dialect.EventResponseDone, dialect.EventError:
 		p.pending = pending{ev, at}
@@ -133,7 +129,7 @@ func (p *progress) ended(d dialect.Detail, to sink) {
 func (p *progress) begin(key uint64, at time.Duration, to sink) *turn {
 	a := p.activate()
 	t, asked, lost := a.begin(key, at)
-	a.cadence[relay.Down].Break()
+	a.tracks[relay.Down].cadence.Break()
 	p.responses.started++
 	to.count(stats.Started, 1)
 	p.lose(lost, to)
@@ -189,7 +185,7 @@ func (p *progress) done(d dialect.Detail, at time.Duration, to sink) {
 		p.interrupt(&t, to)
 	}
 	p.last = t
-	p.rest(at)
+	p.rest(at, to)
 }
 
 // interrupt counts a response that was cut short, once.
@@ -218,7 +214,7 @@ func (p *progress) over(answers bool, to sink) {
 		n = 1
 	}
 	p.lose(n, to)
-	p.release()
+	p.release(to)
 }
 
 // bill adds the tokens of a response.
@@ -246,45 +242,23 @@ func sumUsage(a, b dialect.Usage) dialect.Usage {
 	}
 }
 
-// chunk takes a chunk of audio.
-func (p *progress) chunk(dir relay.Dir, at time.Duration, to sink) {
-	a := p.activate()
-	a.chunks[dir]++
-	if d, ok := a.cadence[dir].In(at); ok {
-		p.jitter[dir].in.add(d)
-		to.record(jitterIn[dir], d)
-	}
-}
-
-// passed takes note that the chunks that came in a direction are written.
-func (p *progress) passed(dir relay.Dir, at time.Duration, to sink) {
-	if p.active == nil {
-		return
-	}
-	for a := p.active; a.chunks[dir] > 0; a.chunks[dir]-- {
-		if d, ok := a.cadence[dir].Out(at); ok {
-			p.jitter[dir].out.add(d)
-			to.record(jitterOut[dir], d)
-		}
-	}
-}
-
-var (
-	jitterIn  = [2]stats.Phase{relay.Up: stats.PhaseJitterInUp, relay.Down: stats.PhaseJitterInDown}
-	jitterOut = [2]stats.Phase{relay.Up: stats.PhaseJitterOutUp, relay.Down: stats.PhaseJitterOutDown}
-	added     = [2]stats.Phase{relay.Up: stats.PhaseAddedUp, relay.Down: stats.PhaseAddedDown}
-)
-
 // copy is p for others to read.
 func (p *progress) copy() progress {
 	if p == nil {
 		return progress{}
 	}
 	c := *p
-	if c.active != nil {
-		c.responses.open = uint32(len(c.active.open))
-		c.activeBytes = c.active.bytes()
-		c.noteGaps()
+	if a := p.active; a != nil {
+		c.responses.open, c.activeBytes = uint32(len(a.open)), a.bytes()
+		for dir := range a.tracks {
+			t := &a.tracks[dir]
+			for kind := range sampleKinds {
+				c.jitter[dir].add(kind, t.samples[kind][:t.count[kind]])
+			}
+			if gap := t.cadence.Median(); gap > 0 {
+				c.jitter[dir].gap = gap
+			}
+		}
 		c.active = nil
 	}
 	return c

@@ -19,13 +19,18 @@ type tally struct {
 }
 
 func (t *tally) record(p stats.Phase, d time.Duration) { t.phases[p] = append(t.phases[p], d) }
+func (t *tally) recordAll(p stats.Phase, ns []uint32) {
+	for _, d := range ns {
+		t.record(p, time.Duration(d))
+	}
+}
 func (t *tally) count(c stats.Counter, n uint64)       { t.counts[c] += n }
 
 // play feeds a progress one event per line: its time in ms, > for the client's or < for the upstream's, its JSON.
 func play(t testing.TB, script string) (*progress, *tally) {
 	t.Helper()
 	d, _ := dialect.Lookup("openai")
-	p, to := new(progress), &tally{phases: map[stats.Phase][]time.Duration{}}
+	p, to := &progress{dialect: d}, &tally{phases: map[stats.Phase][]time.Duration{}}
 	for line := range strings.Lines(script) {
 		var ms int
 		var side string
@@ -40,13 +45,13 @@ func play(t testing.TB, script string) (*progress, *tally) {
 		at := time.Duration(ms) * time.Millisecond
 		if side == ">" {
 			p.client(d.ClientEvent(b, b), d.ResponseID(b, b), at, to)
-			p.passed(relay.Up, at, to)
+			p.passed(relay.Up, at, at, to)
 			continue
 		}
-		if ev := d.ServerEvent(b, b); p.server(ev, d, b, b, at, to) {
+		if ev := d.ServerEvent(b, b); p.server(ev, b, b, at, to) {
 			p.ended(d.Detail(ev, b, nil), to)
 		}
-		p.passed(relay.Down, at, to)
+		p.passed(relay.Down, at, at, to)
 	}
 	return p, to
 }
@@ -243,33 +248,36 @@ func TestJitterOfASession(t *testing.T) {
 	if up.gap != 20*ms || up.in.max != 9*ms || up.out.max != 9*ms || up.in.count != 17 || up.in.total != 9*ms {
 		t.Errorf("jitter up %+v", up)
 	}
-	if n := len(to.phases[stats.PhaseJitterInUp]); n != 17 {
-		t.Errorf("%d samples, want 17", n)
-	}
 	if c.active != nil || c.activeBytes == 0 {
 		t.Error("a copy shares what the poller writes, or hides its size")
 	}
-	p.rest(1409 * ms)
+	p.rest(1409*ms, to)
 	if p.active == nil {
 		t.Error("a speaking client lost its activity")
 	}
-	p.rest(1409*ms + stats.Pause)
-	if p.active != nil || p.jitter[relay.Up].gap != 20*ms {
-		t.Errorf("silent: active %v, gap %v", p.active, p.jitter[relay.Up].gap)
+	p.rest(1409*ms+stats.Pause, to)
+	if p.active != nil || p.jitter[relay.Up] != up {
+		t.Errorf("silent: active %v, jitter %+v, want %+v", p.active, p.jitter[relay.Up], up)
+	}
+	for phase, want := range map[stats.Phase]int{stats.PhaseJitterInUp: 17, stats.PhaseJitterOutUp: 18, stats.PhaseAddedUp: 21} {
+		if n := len(to.phases[phase]); n != want {
+			t.Errorf("%v: %d samples in the aggregates, want %d", phase, n, want)
+		}
 	}
 }
 
 // An idle session is small, and what was busy once is bounded.
 func TestSizeOfASession(t *testing.T) {
-	idle := stateBytes(&progress{})
-	t.Logf("idle %d B, with progress %d B, active %d B", idle, stateBytes(&progress{lastData: 1}), new(activity).bytes())
+	d, _ := dialect.Lookup("openai")
+	idle, busy := stateBytes(&progress{}), &progress{dialect: d}
+	t.Logf("idle %d B, with progress %d B, active %d B", idle, stateBytes(busy), new(activity).bytes())
 	if idle > 900 {
 		t.Errorf("an idle session is %d B", idle)
 	}
-	if n := stateBytes(&progress{lastData: 1}) - idle; n > 640 {
+	if n := stateBytes(busy) - idle; n > 640 {
 		t.Errorf("progress is %d B", n)
 	}
-	if n := new(activity).bytes(); n > 512 {
+	if n := new(activity).bytes(); n > 640 {
 		t.Errorf("an activity is %d B", n)
 	}
 }

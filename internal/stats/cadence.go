@@ -3,8 +3,9 @@ package stats
 import "time"
 
 const (
-	// cadenceWindow is how many gaps the median is taken of: odd, and short enough to follow a sender that changes pace.
-	cadenceWindow = 15
+	// cadenceWindow is how many gaps the median is taken of: odd, short enough to follow a sender that changes pace, and
+	// small enough for two cache lines: with many sessions, fetching them is most of the work.
+	cadenceWindow = 9
 	// cadenceLeast is how many gaps must be known before one is judged.
 	cadenceLeast = 3
 	// Pause is the gap from which on a sender fell silent: it says nothing about the chunks' pace.
@@ -15,9 +16,9 @@ const (
 // it, so that senders of 20, 40 or 100 ms chunks need no configuration. Work per chunk is bounded and allocates nothing.
 // The zero value is ready to use.
 type Cadence struct {
-	ring, sorted [cadenceWindow]uint32 // ns, below Pause
-	n, next      uint8
 	in, out      time.Duration // when the last chunk came and went; 0 is none
+	sorted, ring [cadenceWindow]uint32 // ns, below Pause
+	n, next      uint8
 }
 
 // In takes note that a chunk came. jitter is how far the gap before it is from the median; ok is false where there is
