@@ -198,6 +198,9 @@ func isHTTP(record [5]byte) bool {
 // upstreamTLS is what a wss upstream is dialled with.
 func (d *Daemon) upstreamTLS(u Upstream) (*tls.Config, error) {
 	config := &tls.Config{RootCAs: u.RootCAs, ServerName: u.ServerName, MinVersion: tls.VersionTLS12}
+	if u.ServerName == "" && u.BaseURL != nil {
+		config.ServerName = u.BaseURL.Hostname() // or each session would keep a copy of config
+	}
 	if u.CertFile == "" {
 		return config, nil
 	}

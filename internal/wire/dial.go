@@ -25,8 +25,8 @@ var ErrBadRequest = errors.New("invalid upgrade request")
 // Dialer opens WebSocket connections. The zero value is ready to use; it is safe for concurrent use as long as its
 // fields are not changed.
 type Dialer struct {
-	// TLSConfig is used for wss URLs; nil means the system's roots. It is cloned for each dial. An empty ServerName is
-	// the URL's host, a zero MinVersion is TLS 1.2.
+	// TLSConfig is used for wss URLs; nil means the system's roots. An empty ServerName is the URL's host, a zero MinVersion
+	// is TLS 1.2. With both given it serves every dial as it is; else each has a clone for as long as its connection lasts.
 	TLSConfig *tls.Config
 	// NetDial makes the TCP connection; nil means a net.Dialer.
 	NetDial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -160,8 +160,11 @@ func stepError(ctx context.Context, step string, u *url.URL, err error) error {
 
 func (d *Dialer) tlsConfig(u *url.URL) *tls.Config {
 	config := &tls.Config{}
-	if d.TLSConfig != nil {
-		config = d.TLSConfig.Clone()
+	if c := d.TLSConfig; c != nil {
+		if c.ServerName != "" && c.MinVersion != 0 {
+			return c
+		}
+		config = c.Clone()
 	}
 	if config.ServerName == "" {
 		config.ServerName = u.Hostname()
