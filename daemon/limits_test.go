@@ -45,6 +45,7 @@ func TestSessionsAreBounded(t *testing.T) {
 func TestHandshakesAreBounded(t *testing.T) {
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, func(c *Config) { c.MaxHandshakes = 3 })
 	open := r.session() // is past its handshake and does not count
+	r.await("end of a handshake", func() bool { return r.limits.handshakes.Load() == 0 })
 	var slow []*wiretest.Client
 	for range 3 {
 		c := wiretest.Dial(t, r.addr)
