@@ -12,10 +12,17 @@ import (
 	"github.com/rtd-project/rtd/internal/wiretest"
 )
 
+// readyOverTLS is wiretest.Ready where a handshake may fail.
+func readyOverTLS(c *wiretest.UpstreamConn) {
+	if c.Conn.(*tls.Conn).Handshake() == nil {
+		wiretest.Ready(c)
+	}
+}
+
 func TestUpstreamThatAsksForACertificate(t *testing.T) {
 	ca := wiretest.NewAuthority(t)
 	files := ca.WritePair(t.TempDir(), "first")
-	up := wiretest.NewTLSUpstream(t, wiretest.Ready, func(c *tls.Config) {
+	up := wiretest.NewTLSUpstream(t, readyOverTLS, func(c *tls.Config) {
 		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool()
 	})
 	shown := func(n int) string {
@@ -42,11 +49,7 @@ func TestUpstreamThatAsksForACertificate(t *testing.T) {
 
 func TestUpstreamServerName(t *testing.T) {
 	var asked atomic.Value
-	up := wiretest.NewTLSUpstream(t, func(c *wiretest.UpstreamConn) {
-		if c.Conn.(*tls.Conn).Handshake() == nil {
-			wiretest.Ready(c)
-		}
-	}, func(c *tls.Config) {
+	up := wiretest.NewTLSUpstream(t, readyOverTLS, func(c *tls.Config) {
 		c.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			asked.Store(hello.ServerName)
 			return nil, nil
