@@ -295,6 +295,7 @@ func TestTokensOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer answer.Body.Close()
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK || !strings.Contains(string(body), "ek_rtd_") {
 		t.Errorf("got %d %s, %v", answer.StatusCode, body, err)
