@@ -217,11 +217,10 @@ func TestIdleSessionsEnd(t *testing.T) {
 // A listener out of descriptors must neither spin nor fill the log.
 func TestAcceptRestsWhenItIsOutOfDescriptors(t *testing.T) {
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0)
-	ln := &starved{}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*acceptPause)
 	defer cancel()
+	ln := &starved{stop: ctx}
 	var clients sync.WaitGroup
-	context.AfterFunc(ctx, func() { ln.closed.Store(true) })
 	r.accept(ctx, &clients, ln)
 	clients.Wait()
 	if n := ln.accepts.Load(); n > 20 {
@@ -232,14 +231,15 @@ func TestAcceptRestsWhenItIsOutOfDescriptors(t *testing.T) {
 	}
 }
 
+// starved is a listener that is closed when stop ends, as the daemon's are closed before it.
 type starved struct {
 	accepts atomic.Int64
-	closed  atomic.Bool
+	stop    context.Context
 }
 
 func (s *starved) Accept() (net.Conn, error) {
 	s.accepts.Add(1)
-	if s.closed.Load() {
+	if s.stop.Err() != nil {
 		return nil, net.ErrClosed
 	}
 	return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
