@@ -45,8 +45,20 @@ func (c *Client) LogLevel(ctx context.Context) (rtdv1.LogLevel, error) {
 	return res.GetLevel(), c.fail(err)
 }
 
+// ConfiguredLogLevel returns the level that ResetLogLevel goes back to.
+func (c *Client) ConfiguredLogLevel(ctx context.Context) (rtdv1.LogLevel, error) {
+	res, err := c.daemon.GetLogLevel(ctx, &rtdv1.GetLogLevelRequest{})
+	return res.GetConfigured(), c.fail(err)
+}
+
 // SetLogLevel sets the level until the next start and returns the one before.
 func (c *Client) SetLogLevel(ctx context.Context, level rtdv1.LogLevel) (before rtdv1.LogLevel, err error) {
 	res, err := c.daemon.SetLogLevel(ctx, &rtdv1.SetLogLevelRequest{Level: level})
 	return res.GetPrevious(), c.fail(err)
+}
+
+// ResetLogLevel goes back to the configured level and returns it with the one before.
+func (c *Client) ResetLogLevel(ctx context.Context) (level, before rtdv1.LogLevel, err error) {
+	res, err := c.daemon.SetLogLevel(ctx, &rtdv1.SetLogLevelRequest{UseConfigured: true})
+	return res.GetLevel(), res.GetPrevious(), c.fail(err)
 }

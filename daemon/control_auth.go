@@ -27,6 +27,7 @@ var readers = map[string]bool{
 	rtdv1.StatsService_WatchStats_FullMethodName:      true,
 	rtdv1.DaemonService_GetInfo_FullMethodName:        true,
 	rtdv1.DaemonService_GetLogLevel_FullMethodName:    true,
+	rtdv1.DaemonService_GetConfig_FullMethodName:      true,
 	"/grpc.health.v1.Health/Check":                    true,
 	"/grpc.health.v1.Health/List":                     true,
 	"/grpc.health.v1.Health/Watch":                    true,

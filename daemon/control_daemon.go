@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -137,46 +136,4 @@ func (d *Daemon) stateOf(dr *drain) (rtdv1.DaemonState, *rtdv1.Drain) {
 		return rtdv1.DaemonState_DAEMON_STATE_DRAINED, m
 	}
 	return rtdv1.DaemonState_DAEMON_STATE_DRAINING, m
-}
-
-// levels are the log levels by what they are called on the wire.
-var levels = map[rtdv1.LogLevel]hclog.Level{
-	rtdv1.LogLevel_LOG_LEVEL_TRACE: hclog.Trace,
-	rtdv1.LogLevel_LOG_LEVEL_DEBUG: hclog.Debug,
-	rtdv1.LogLevel_LOG_LEVEL_INFO:  hclog.Info,
-	rtdv1.LogLevel_LOG_LEVEL_WARN:  hclog.Warn,
-	rtdv1.LogLevel_LOG_LEVEL_ERROR: hclog.Error,
-	rtdv1.LogLevel_LOG_LEVEL_OFF:   hclog.Off,
-}
-
-func (d *Daemon) logLevel() rtdv1.LogLevel {
-	for name, level := range levels {
-		if level == d.log.GetLevel() {
-			return name
-		}
-	}
-	return rtdv1.LogLevel_LOG_LEVEL_UNSPECIFIED
-}
-
-func (s *daemonService) GetLogLevel(context.Context, *rtdv1.GetLogLevelRequest) (*rtdv1.GetLogLevelResponse, error) {
-	return &rtdv1.GetLogLevelResponse{Level: s.d.logLevel()}, nil
-}
-
-func (s *daemonService) SetLogLevel(_ context.Context, req *rtdv1.SetLogLevelRequest) (*rtdv1.SetLogLevelResponse, error) {
-	level, ok := levels[req.GetLevel()]
-	if !ok {
-		return nil, status.Errorf(codes.InvalidArgument, "log level %d: give trace, debug, info, warn, error or off", req.GetLevel())
-	}
-	s.levels.Lock()
-	defer s.levels.Unlock()
-	before := s.d.logLevel()
-	heard := s.d.log.IsInfo()
-	if heard {
-		s.d.log.Info("log level set", "level", level.String())
-	}
-	s.d.log.SetLevel(level)
-	if !heard {
-		s.d.log.Info("log level set", "level", level.String())
-	}
-	return &rtdv1.SetLogLevelResponse{Previous: before}, nil
 }

@@ -190,6 +190,13 @@ func TestLogLevelChangesWhileRunning(t *testing.T) {
 	if _, err := c.SetLogLevel(ctx, 77); !errors.Is(err, client.ErrInvalid) {
 		t.Errorf("level 77: %v", err)
 	}
+	if level := must(c.ConfiguredLogLevel(ctx)); level != rtdv1.LogLevel_LOG_LEVEL_TRACE {
+		t.Errorf("configured: %v", level)
+	}
+	level, before, err := c.ResetLogLevel(ctx)
+	if err != nil || level != rtdv1.LogLevel_LOG_LEVEL_TRACE || before != rtdv1.LogLevel_LOG_LEVEL_INFO || must(c.LogLevel(ctx)) != level {
+		t.Errorf("reset: %v, before %v: %v", level, before, err)
+	}
 }
 
 func TestInfoSaysWhatRuns(t *testing.T) {
@@ -316,7 +323,7 @@ func TestEveryRPCIsForReadersOrAdmins(t *testing.T) {
 		"/rtd.v1.PoolService/ResizePool", "/rtd.v1.PoolService/PausePool", "/rtd.v1.PoolService/ResumePool",
 		"/rtd.v1.PoolService/DrainPool", "/rtd.v1.PoolService/RecyclePool", "/rtd.v1.SessionService/CloseSession",
 		"/rtd.v1.DaemonService/DrainDaemon", "/rtd.v1.DaemonService/ResumeDaemon", "/rtd.v1.DaemonService/SetLogLevel",
-		"/rtd.v1.DaemonService/ReloadDaemon", "/rtd.v1.DaemonService/MintToken",
+		"/rtd.v1.DaemonService/ReloadDaemon", "/rtd.v1.DaemonService/MintToken", "/rtd.v1.DaemonService/CollectDiagnostics",
 	}
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0)
 	for service, info := range r.newControlServer().GetServiceInfo() {

@@ -91,6 +91,7 @@ func TestAnotherUserMayReadAndNotChange(t *testing.T) {
 	for _, m := range []string{
 		"PoolService/ResizePool", "PoolService/PausePool", "PoolService/ResumePool", "PoolService/DrainPool", "PoolService/RecyclePool",
 		"SessionService/CloseSession", "DaemonService/DrainDaemon", "DaemonService/ResumeDaemon", "DaemonService/SetLogLevel", "DaemonService/ReloadDaemon", "DaemonService/MintToken",
+		"DaemonService/CollectDiagnostics",
 	} {
 		if !denied["/rtd.v1."+m] {
 			t.Errorf("%s is open to everybody", m)

@@ -942,8 +942,10 @@ func (*GetLogLevelRequest) Descriptor() ([]byte, []int) {
 }
 
 type GetLogLevelResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Level         LogLevel               `protobuf:"varint,1,opt,name=level,proto3,enum=rtd.v1.LogLevel" json:"level,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level LogLevel               `protobuf:"varint,1,opt,name=level,proto3,enum=rtd.v1.LogLevel" json:"level,omitempty"`
+	// What a reset goes back to.
+	Configured    LogLevel `protobuf:"varint,2,opt,name=configured,proto3,enum=rtd.v1.LogLevel" json:"configured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -985,9 +987,18 @@ func (x *GetLogLevelResponse) GetLevel() LogLevel {
 	return LogLevel_LOG_LEVEL_UNSPECIFIED
 }
 
+func (x *GetLogLevelResponse) GetConfigured() LogLevel {
+	if x != nil {
+		return x.Configured
+	}
+	return LogLevel_LOG_LEVEL_UNSPECIFIED
+}
+
 type SetLogLevelRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Level         LogLevel               `protobuf:"varint,1,opt,name=level,proto3,enum=rtd.v1.LogLevel" json:"level,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level LogLevel               `protobuf:"varint,1,opt,name=level,proto3,enum=rtd.v1.LogLevel" json:"level,omitempty"`
+	// Go back to the configured level.
+	UseConfigured bool `protobuf:"varint,2,opt,name=use_configured,json=useConfigured,proto3" json:"use_configured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1029,10 +1040,19 @@ func (x *SetLogLevelRequest) GetLevel() LogLevel {
 	return LogLevel_LOG_LEVEL_UNSPECIFIED
 }
 
+func (x *SetLogLevelRequest) GetUseConfigured() bool {
+	if x != nil {
+		return x.UseConfigured
+	}
+	return false
+}
+
 type SetLogLevelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Level before this call.
-	Previous      LogLevel `protobuf:"varint,1,opt,name=previous,proto3,enum=rtd.v1.LogLevel" json:"previous,omitempty"`
+	Previous LogLevel `protobuf:"varint,1,opt,name=previous,proto3,enum=rtd.v1.LogLevel" json:"previous,omitempty"`
+	// Level in force now.
+	Level         LogLevel `protobuf:"varint,2,opt,name=level,proto3,enum=rtd.v1.LogLevel" json:"level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1070,6 +1090,13 @@ func (*SetLogLevelResponse) Descriptor() ([]byte, []int) {
 func (x *SetLogLevelResponse) GetPrevious() LogLevel {
 	if x != nil {
 		return x.Previous
+	}
+	return LogLevel_LOG_LEVEL_UNSPECIFIED
+}
+
+func (x *SetLogLevelResponse) GetLevel() LogLevel {
+	if x != nil {
+		return x.Level
 	}
 	return LogLevel_LOG_LEVEL_UNSPECIFIED
 }
@@ -1208,6 +1235,278 @@ func (x *MintTokenResponse) GetExpiresAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// ConfigValue is one value of the configuration.
+type ConfigValue struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its path, such as "routes[0].pool.size".
+	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// The value; a list is joined by commas. Empty: none.
+	Value string `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	// What holds where there is no value.
+	Note string `protobuf:"bytes,3,opt,name=note,proto3" json:"note,omitempty"`
+	// Where it comes from: "rtd.yaml:3:5", a variable, a flag, "default", or
+	// "control socket" for what was changed while the daemon ran.
+	Origin string `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
+	// Environment variable that sets it.
+	Variable string `protobuf:"bytes,5,opt,name=variable,proto3" json:"variable,omitempty"`
+	// Whether it holds until the next start, whatever a reload brings.
+	Fixed         bool `protobuf:"varint,6,opt,name=fixed,proto3" json:"fixed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfigValue) Reset() {
+	*x = ConfigValue{}
+	mi := &file_rtd_v1_daemon_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfigValue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfigValue) ProtoMessage() {}
+
+func (x *ConfigValue) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_daemon_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfigValue.ProtoReflect.Descriptor instead.
+func (*ConfigValue) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ConfigValue) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *ConfigValue) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+func (x *ConfigValue) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+func (x *ConfigValue) GetOrigin() string {
+	if x != nil {
+		return x.Origin
+	}
+	return ""
+}
+
+func (x *ConfigValue) GetVariable() string {
+	if x != nil {
+		return x.Variable
+	}
+	return ""
+}
+
+func (x *ConfigValue) GetFixed() bool {
+	if x != nil {
+		return x.Fixed
+	}
+	return false
+}
+
+type GetConfigRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConfigRequest) Reset() {
+	*x = GetConfigRequest{}
+	mi := &file_rtd_v1_daemon_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConfigRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConfigRequest) ProtoMessage() {}
+
+func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_daemon_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConfigRequest.ProtoReflect.Descriptor instead.
+func (*GetConfigRequest) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{19}
+}
+
+type GetConfigResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the order of the reference page.
+	Values []*ConfigValue `protobuf:"bytes,1,rep,name=values,proto3" json:"values,omitempty"`
+	// Path of the file. Empty: none, the environment was used.
+	ConfigPath    string `protobuf:"bytes,2,opt,name=config_path,json=configPath,proto3" json:"config_path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetConfigResponse) Reset() {
+	*x = GetConfigResponse{}
+	mi := &file_rtd_v1_daemon_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetConfigResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetConfigResponse) ProtoMessage() {}
+
+func (x *GetConfigResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_daemon_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetConfigResponse.ProtoReflect.Descriptor instead.
+func (*GetConfigResponse) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *GetConfigResponse) GetValues() []*ConfigValue {
+	if x != nil {
+		return x.Values
+	}
+	return nil
+}
+
+func (x *GetConfigResponse) GetConfigPath() string {
+	if x != nil {
+		return x.ConfigPath
+	}
+	return ""
+}
+
+type CollectDiagnosticsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectDiagnosticsRequest) Reset() {
+	*x = CollectDiagnosticsRequest{}
+	mi := &file_rtd_v1_daemon_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectDiagnosticsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectDiagnosticsRequest) ProtoMessage() {}
+
+func (x *CollectDiagnosticsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_daemon_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectDiagnosticsRequest.ProtoReflect.Descriptor instead.
+func (*CollectDiagnosticsRequest) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{21}
+}
+
+type CollectDiagnosticsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// File that data belongs to: "goroutines.txt", "heap.pb.gz" or "log.txt".
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// The next piece of it.
+	Data          []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CollectDiagnosticsResponse) Reset() {
+	*x = CollectDiagnosticsResponse{}
+	mi := &file_rtd_v1_daemon_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CollectDiagnosticsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CollectDiagnosticsResponse) ProtoMessage() {}
+
+func (x *CollectDiagnosticsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_daemon_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CollectDiagnosticsResponse.ProtoReflect.Descriptor instead.
+func (*CollectDiagnosticsResponse) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_daemon_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *CollectDiagnosticsResponse) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *CollectDiagnosticsResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 var File_rtd_v1_daemon_proto protoreflect.FileDescriptor
 
 const file_rtd_v1_daemon_proto_rawDesc = "" +
@@ -1269,13 +1568,18 @@ const file_rtd_v1_daemon_proto_rawDesc = "" +
 	"poolsAdded\x12#\n" +
 	"\rpools_removed\x18\x03 \x01(\rR\fpoolsRemoved\x12%\n" +
 	"\x0epools_recycled\x18\x04 \x01(\rR\rpoolsRecycled\"\x14\n" +
-	"\x12GetLogLevelRequest\"=\n" +
+	"\x12GetLogLevelRequest\"o\n" +
 	"\x13GetLogLevelResponse\x12&\n" +
-	"\x05level\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\x05level\"<\n" +
+	"\x05level\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\x05level\x120\n" +
+	"\n" +
+	"configured\x18\x02 \x01(\x0e2\x10.rtd.v1.LogLevelR\n" +
+	"configured\"c\n" +
 	"\x12SetLogLevelRequest\x12&\n" +
-	"\x05level\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\x05level\"C\n" +
+	"\x05level\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\x05level\x12%\n" +
+	"\x0euse_configured\x18\x02 \x01(\bR\ruseConfigured\"k\n" +
 	"\x13SetLogLevelResponse\x12,\n" +
-	"\bprevious\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\bprevious\"\x93\x01\n" +
+	"\bprevious\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\bprevious\x12&\n" +
+	"\x05level\x18\x02 \x01(\x0e2\x10.rtd.v1.LogLevelR\x05level\"\x93\x01\n" +
 	"\x10MintTokenRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
@@ -1285,7 +1589,23 @@ const file_rtd_v1_daemon_proto_rawDesc = "" +
 	"\x11MintTokenResponse\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x129\n" +
 	"\n" +
-	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt*\xb0\x01\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x93\x01\n" +
+	"\vConfigValue\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\x12\x12\n" +
+	"\x04note\x18\x03 \x01(\tR\x04note\x12\x16\n" +
+	"\x06origin\x18\x04 \x01(\tR\x06origin\x12\x1a\n" +
+	"\bvariable\x18\x05 \x01(\tR\bvariable\x12\x14\n" +
+	"\x05fixed\x18\x06 \x01(\bR\x05fixed\"\x12\n" +
+	"\x10GetConfigRequest\"a\n" +
+	"\x11GetConfigResponse\x12+\n" +
+	"\x06values\x18\x01 \x03(\v2\x13.rtd.v1.ConfigValueR\x06values\x12\x1f\n" +
+	"\vconfig_path\x18\x02 \x01(\tR\n" +
+	"configPath\"\x1b\n" +
+	"\x19CollectDiagnosticsRequest\"D\n" +
+	"\x1aCollectDiagnosticsResponse\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04data\x18\x02 \x01(\fR\x04data*\xb0\x01\n" +
 	"\vDaemonState\x12\x1c\n" +
 	"\x18DAEMON_STATE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15DAEMON_STATE_STARTING\x10\x01\x12\x18\n" +
@@ -1300,7 +1620,7 @@ const file_rtd_v1_daemon_proto_rawDesc = "" +
 	"\x0eLOG_LEVEL_INFO\x10\x03\x12\x12\n" +
 	"\x0eLOG_LEVEL_WARN\x10\x04\x12\x13\n" +
 	"\x0fLOG_LEVEL_ERROR\x10\x05\x12\x11\n" +
-	"\rLOG_LEVEL_OFF\x10\x062\xfd\x03\n" +
+	"\rLOG_LEVEL_OFF\x10\x062\x9e\x05\n" +
 	"\rDaemonService\x12:\n" +
 	"\aGetInfo\x12\x16.rtd.v1.GetInfoRequest\x1a\x17.rtd.v1.GetInfoResponse\x12H\n" +
 	"\vDrainDaemon\x12\x1a.rtd.v1.DrainDaemonRequest\x1a\x1b.rtd.v1.DrainDaemonResponse0\x01\x12I\n" +
@@ -1308,7 +1628,9 @@ const file_rtd_v1_daemon_proto_rawDesc = "" +
 	"\fReloadDaemon\x12\x1b.rtd.v1.ReloadDaemonRequest\x1a\x1c.rtd.v1.ReloadDaemonResponse\x12F\n" +
 	"\vGetLogLevel\x12\x1a.rtd.v1.GetLogLevelRequest\x1a\x1b.rtd.v1.GetLogLevelResponse\x12F\n" +
 	"\vSetLogLevel\x12\x1a.rtd.v1.SetLogLevelRequest\x1a\x1b.rtd.v1.SetLogLevelResponse\x12@\n" +
-	"\tMintToken\x12\x18.rtd.v1.MintTokenRequest\x1a\x19.rtd.v1.MintTokenResponseB/Z-github.com/rtd-project/rtd/proto/rtd/v1;rtdv1b\x06proto3"
+	"\tMintToken\x12\x18.rtd.v1.MintTokenRequest\x1a\x19.rtd.v1.MintTokenResponse\x12@\n" +
+	"\tGetConfig\x12\x18.rtd.v1.GetConfigRequest\x1a\x19.rtd.v1.GetConfigResponse\x12]\n" +
+	"\x12CollectDiagnostics\x12!.rtd.v1.CollectDiagnosticsRequest\x1a\".rtd.v1.CollectDiagnosticsResponse0\x01B/Z-github.com/rtd-project/rtd/proto/rtd/v1;rtdv1b\x06proto3"
 
 var (
 	file_rtd_v1_daemon_proto_rawDescOnce sync.Once
@@ -1323,71 +1645,83 @@ func file_rtd_v1_daemon_proto_rawDescGZIP() []byte {
 }
 
 var file_rtd_v1_daemon_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_rtd_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_rtd_v1_daemon_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_rtd_v1_daemon_proto_goTypes = []any{
-	(DaemonState)(0),              // 0: rtd.v1.DaemonState
-	(LogLevel)(0),                 // 1: rtd.v1.LogLevel
-	(*DaemonInfo)(nil),            // 2: rtd.v1.DaemonInfo
-	(*Listener)(nil),              // 3: rtd.v1.Listener
-	(*Route)(nil),                 // 4: rtd.v1.Route
-	(*Drain)(nil),                 // 5: rtd.v1.Drain
-	(*GetInfoRequest)(nil),        // 6: rtd.v1.GetInfoRequest
-	(*GetInfoResponse)(nil),       // 7: rtd.v1.GetInfoResponse
-	(*DrainDaemonRequest)(nil),    // 8: rtd.v1.DrainDaemonRequest
-	(*DrainDaemonResponse)(nil),   // 9: rtd.v1.DrainDaemonResponse
-	(*ResumeDaemonRequest)(nil),   // 10: rtd.v1.ResumeDaemonRequest
-	(*ResumeDaemonResponse)(nil),  // 11: rtd.v1.ResumeDaemonResponse
-	(*ReloadDaemonRequest)(nil),   // 12: rtd.v1.ReloadDaemonRequest
-	(*ReloadDaemonResponse)(nil),  // 13: rtd.v1.ReloadDaemonResponse
-	(*GetLogLevelRequest)(nil),    // 14: rtd.v1.GetLogLevelRequest
-	(*GetLogLevelResponse)(nil),   // 15: rtd.v1.GetLogLevelResponse
-	(*SetLogLevelRequest)(nil),    // 16: rtd.v1.SetLogLevelRequest
-	(*SetLogLevelResponse)(nil),   // 17: rtd.v1.SetLogLevelResponse
-	(*MintTokenRequest)(nil),      // 18: rtd.v1.MintTokenRequest
-	(*MintTokenResponse)(nil),     // 19: rtd.v1.MintTokenResponse
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(DaemonState)(0),                   // 0: rtd.v1.DaemonState
+	(LogLevel)(0),                      // 1: rtd.v1.LogLevel
+	(*DaemonInfo)(nil),                 // 2: rtd.v1.DaemonInfo
+	(*Listener)(nil),                   // 3: rtd.v1.Listener
+	(*Route)(nil),                      // 4: rtd.v1.Route
+	(*Drain)(nil),                      // 5: rtd.v1.Drain
+	(*GetInfoRequest)(nil),             // 6: rtd.v1.GetInfoRequest
+	(*GetInfoResponse)(nil),            // 7: rtd.v1.GetInfoResponse
+	(*DrainDaemonRequest)(nil),         // 8: rtd.v1.DrainDaemonRequest
+	(*DrainDaemonResponse)(nil),        // 9: rtd.v1.DrainDaemonResponse
+	(*ResumeDaemonRequest)(nil),        // 10: rtd.v1.ResumeDaemonRequest
+	(*ResumeDaemonResponse)(nil),       // 11: rtd.v1.ResumeDaemonResponse
+	(*ReloadDaemonRequest)(nil),        // 12: rtd.v1.ReloadDaemonRequest
+	(*ReloadDaemonResponse)(nil),       // 13: rtd.v1.ReloadDaemonResponse
+	(*GetLogLevelRequest)(nil),         // 14: rtd.v1.GetLogLevelRequest
+	(*GetLogLevelResponse)(nil),        // 15: rtd.v1.GetLogLevelResponse
+	(*SetLogLevelRequest)(nil),         // 16: rtd.v1.SetLogLevelRequest
+	(*SetLogLevelResponse)(nil),        // 17: rtd.v1.SetLogLevelResponse
+	(*MintTokenRequest)(nil),           // 18: rtd.v1.MintTokenRequest
+	(*MintTokenResponse)(nil),          // 19: rtd.v1.MintTokenResponse
+	(*ConfigValue)(nil),                // 20: rtd.v1.ConfigValue
+	(*GetConfigRequest)(nil),           // 21: rtd.v1.GetConfigRequest
+	(*GetConfigResponse)(nil),          // 22: rtd.v1.GetConfigResponse
+	(*CollectDiagnosticsRequest)(nil),  // 23: rtd.v1.CollectDiagnosticsRequest
+	(*CollectDiagnosticsResponse)(nil), // 24: rtd.v1.CollectDiagnosticsResponse
+	(*timestamppb.Timestamp)(nil),      // 25: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 26: google.protobuf.Duration
 }
 var file_rtd_v1_daemon_proto_depIdxs = []int32{
-	20, // 0: rtd.v1.DaemonInfo.started_at:type_name -> google.protobuf.Timestamp
-	21, // 1: rtd.v1.DaemonInfo.uptime:type_name -> google.protobuf.Duration
+	25, // 0: rtd.v1.DaemonInfo.started_at:type_name -> google.protobuf.Timestamp
+	26, // 1: rtd.v1.DaemonInfo.uptime:type_name -> google.protobuf.Duration
 	0,  // 2: rtd.v1.DaemonInfo.state:type_name -> rtd.v1.DaemonState
 	3,  // 3: rtd.v1.DaemonInfo.listeners:type_name -> rtd.v1.Listener
 	4,  // 4: rtd.v1.DaemonInfo.routes:type_name -> rtd.v1.Route
 	5,  // 5: rtd.v1.DaemonInfo.drain:type_name -> rtd.v1.Drain
 	1,  // 6: rtd.v1.DaemonInfo.log_level:type_name -> rtd.v1.LogLevel
-	21, // 7: rtd.v1.Drain.elapsed:type_name -> google.protobuf.Duration
-	21, // 8: rtd.v1.Drain.left:type_name -> google.protobuf.Duration
+	26, // 7: rtd.v1.Drain.elapsed:type_name -> google.protobuf.Duration
+	26, // 8: rtd.v1.Drain.left:type_name -> google.protobuf.Duration
 	2,  // 9: rtd.v1.GetInfoResponse.info:type_name -> rtd.v1.DaemonInfo
-	21, // 10: rtd.v1.DrainDaemonRequest.timeout:type_name -> google.protobuf.Duration
+	26, // 10: rtd.v1.DrainDaemonRequest.timeout:type_name -> google.protobuf.Duration
 	0,  // 11: rtd.v1.DrainDaemonResponse.state:type_name -> rtd.v1.DaemonState
 	5,  // 12: rtd.v1.DrainDaemonResponse.drain:type_name -> rtd.v1.Drain
 	2,  // 13: rtd.v1.ResumeDaemonResponse.info:type_name -> rtd.v1.DaemonInfo
 	2,  // 14: rtd.v1.ReloadDaemonResponse.info:type_name -> rtd.v1.DaemonInfo
 	1,  // 15: rtd.v1.GetLogLevelResponse.level:type_name -> rtd.v1.LogLevel
-	1,  // 16: rtd.v1.SetLogLevelRequest.level:type_name -> rtd.v1.LogLevel
-	1,  // 17: rtd.v1.SetLogLevelResponse.previous:type_name -> rtd.v1.LogLevel
-	21, // 18: rtd.v1.MintTokenRequest.ttl:type_name -> google.protobuf.Duration
-	20, // 19: rtd.v1.MintTokenResponse.expires_at:type_name -> google.protobuf.Timestamp
-	6,  // 20: rtd.v1.DaemonService.GetInfo:input_type -> rtd.v1.GetInfoRequest
-	8,  // 21: rtd.v1.DaemonService.DrainDaemon:input_type -> rtd.v1.DrainDaemonRequest
-	10, // 22: rtd.v1.DaemonService.ResumeDaemon:input_type -> rtd.v1.ResumeDaemonRequest
-	12, // 23: rtd.v1.DaemonService.ReloadDaemon:input_type -> rtd.v1.ReloadDaemonRequest
-	14, // 24: rtd.v1.DaemonService.GetLogLevel:input_type -> rtd.v1.GetLogLevelRequest
-	16, // 25: rtd.v1.DaemonService.SetLogLevel:input_type -> rtd.v1.SetLogLevelRequest
-	18, // 26: rtd.v1.DaemonService.MintToken:input_type -> rtd.v1.MintTokenRequest
-	7,  // 27: rtd.v1.DaemonService.GetInfo:output_type -> rtd.v1.GetInfoResponse
-	9,  // 28: rtd.v1.DaemonService.DrainDaemon:output_type -> rtd.v1.DrainDaemonResponse
-	11, // 29: rtd.v1.DaemonService.ResumeDaemon:output_type -> rtd.v1.ResumeDaemonResponse
-	13, // 30: rtd.v1.DaemonService.ReloadDaemon:output_type -> rtd.v1.ReloadDaemonResponse
-	15, // 31: rtd.v1.DaemonService.GetLogLevel:output_type -> rtd.v1.GetLogLevelResponse
-	17, // 32: rtd.v1.DaemonService.SetLogLevel:output_type -> rtd.v1.SetLogLevelResponse
-	19, // 33: rtd.v1.DaemonService.MintToken:output_type -> rtd.v1.MintTokenResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	1,  // 16: rtd.v1.GetLogLevelResponse.configured:type_name -> rtd.v1.LogLevel
+	1,  // 17: rtd.v1.SetLogLevelRequest.level:type_name -> rtd.v1.LogLevel
+	1,  // 18: rtd.v1.SetLogLevelResponse.previous:type_name -> rtd.v1.LogLevel
+	1,  // 19: rtd.v1.SetLogLevelResponse.level:type_name -> rtd.v1.LogLevel
+	26, // 20: rtd.v1.MintTokenRequest.ttl:type_name -> google.protobuf.Duration
+	25, // 21: rtd.v1.MintTokenResponse.expires_at:type_name -> google.protobuf.Timestamp
+	20, // 22: rtd.v1.GetConfigResponse.values:type_name -> rtd.v1.ConfigValue
+	6,  // 23: rtd.v1.DaemonService.GetInfo:input_type -> rtd.v1.GetInfoRequest
+	8,  // 24: rtd.v1.DaemonService.DrainDaemon:input_type -> rtd.v1.DrainDaemonRequest
+	10, // 25: rtd.v1.DaemonService.ResumeDaemon:input_type -> rtd.v1.ResumeDaemonRequest
+	12, // 26: rtd.v1.DaemonService.ReloadDaemon:input_type -> rtd.v1.ReloadDaemonRequest
+	14, // 27: rtd.v1.DaemonService.GetLogLevel:input_type -> rtd.v1.GetLogLevelRequest
+	16, // 28: rtd.v1.DaemonService.SetLogLevel:input_type -> rtd.v1.SetLogLevelRequest
+	18, // 29: rtd.v1.DaemonService.MintToken:input_type -> rtd.v1.MintTokenRequest
+	21, // 30: rtd.v1.DaemonService.GetConfig:input_type -> rtd.v1.GetConfigRequest
+	23, // 31: rtd.v1.DaemonService.CollectDiagnostics:input_type -> rtd.v1.CollectDiagnosticsRequest
+	7,  // 32: rtd.v1.DaemonService.GetInfo:output_type -> rtd.v1.GetInfoResponse
+	9,  // 33: rtd.v1.DaemonService.DrainDaemon:output_type -> rtd.v1.DrainDaemonResponse
+	11, // 34: rtd.v1.DaemonService.ResumeDaemon:output_type -> rtd.v1.ResumeDaemonResponse
+	13, // 35: rtd.v1.DaemonService.ReloadDaemon:output_type -> rtd.v1.ReloadDaemonResponse
+	15, // 36: rtd.v1.DaemonService.GetLogLevel:output_type -> rtd.v1.GetLogLevelResponse
+	17, // 37: rtd.v1.DaemonService.SetLogLevel:output_type -> rtd.v1.SetLogLevelResponse
+	19, // 38: rtd.v1.DaemonService.MintToken:output_type -> rtd.v1.MintTokenResponse
+	22, // 39: rtd.v1.DaemonService.GetConfig:output_type -> rtd.v1.GetConfigResponse
+	24, // 40: rtd.v1.DaemonService.CollectDiagnostics:output_type -> rtd.v1.CollectDiagnosticsResponse
+	32, // [32:41] is the sub-list for method output_type
+	23, // [23:32] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_rtd_v1_daemon_proto_init() }
@@ -1401,7 +1735,7 @@ func file_rtd_v1_daemon_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rtd_v1_daemon_proto_rawDesc), len(file_rtd_v1_daemon_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   18,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,13 +19,15 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	DaemonService_GetInfo_FullMethodName      = "/rtd.v1.DaemonService/GetInfo"
-	DaemonService_DrainDaemon_FullMethodName  = "/rtd.v1.DaemonService/DrainDaemon"
-	DaemonService_ResumeDaemon_FullMethodName = "/rtd.v1.DaemonService/ResumeDaemon"
-	DaemonService_ReloadDaemon_FullMethodName = "/rtd.v1.DaemonService/ReloadDaemon"
-	DaemonService_GetLogLevel_FullMethodName  = "/rtd.v1.DaemonService/GetLogLevel"
-	DaemonService_SetLogLevel_FullMethodName  = "/rtd.v1.DaemonService/SetLogLevel"
-	DaemonService_MintToken_FullMethodName    = "/rtd.v1.DaemonService/MintToken"
+	DaemonService_GetInfo_FullMethodName            = "/rtd.v1.DaemonService/GetInfo"
+	DaemonService_DrainDaemon_FullMethodName        = "/rtd.v1.DaemonService/DrainDaemon"
+	DaemonService_ResumeDaemon_FullMethodName       = "/rtd.v1.DaemonService/ResumeDaemon"
+	DaemonService_ReloadDaemon_FullMethodName       = "/rtd.v1.DaemonService/ReloadDaemon"
+	DaemonService_GetLogLevel_FullMethodName        = "/rtd.v1.DaemonService/GetLogLevel"
+	DaemonService_SetLogLevel_FullMethodName        = "/rtd.v1.DaemonService/SetLogLevel"
+	DaemonService_MintToken_FullMethodName          = "/rtd.v1.DaemonService/MintToken"
+	DaemonService_GetConfig_FullMethodName          = "/rtd.v1.DaemonService/GetConfig"
+	DaemonService_CollectDiagnostics_FullMethodName = "/rtd.v1.DaemonService/CollectDiagnostics"
 )
 
 // DaemonServiceClient is the client API for DaemonService service.
@@ -50,13 +52,22 @@ type DaemonServiceClient interface {
 	// sessions; open ones go on. FAILED_PRECONDITION, with every fault on a line of its
 	// own, when it cannot be: then nothing has changed.
 	ReloadDaemon(ctx context.Context, in *ReloadDaemonRequest, opts ...grpc.CallOption) (*ReloadDaemonResponse, error)
-	// GetLogLevel returns the level in force.
+	// GetLogLevel returns the level in force and the configured one.
 	GetLogLevel(ctx context.Context, in *GetLogLevelRequest, opts ...grpc.CallOption) (*GetLogLevelResponse, error)
-	// SetLogLevel sets it until the next start, or a reload that changes the configured one.
+	// SetLogLevel sets it until the next start, or a reload that changes the configured
+	// one. INVALID_ARGUMENT for no level, or one together with
+	// use_configured.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
 	// MintToken makes a short-lived token in the name of a client key. INVALID_ARGUMENT
 	// when what is asked cannot be granted.
 	MintToken(ctx context.Context, in *MintTokenRequest, opts ...grpc.CallOption) (*MintTokenResponse, error)
+	// GetConfig returns the configuration in force and where each value comes from.
+	// Secrets are told as where they are to be found, never themselves.
+	GetConfig(ctx context.Context, in *GetConfigRequest, opts ...grpc.CallOption) (*GetConfigResponse, error)
+	// CollectDiagnostics sends what only the daemon can tell of its own inside: where its
+	// goroutines are, its heap profile, and its last log lines, secrets redacted. Files
+	// come one after the other, each in as many messages as it takes.
+	CollectDiagnostics(ctx context.Context, in *CollectDiagnosticsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CollectDiagnosticsResponse], error)
 }
 
 type daemonServiceClient struct {
@@ -146,6 +157,35 @@ func (c *daemonServiceClient) MintToken(ctx context.Context, in *MintTokenReques
 	return out, nil
 }
 
+func (c *daemonServiceClient) GetConfig(ctx context.Context, in *GetConfigRequest, opts ...grpc.CallOption) (*GetConfigResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetConfigResponse)
+	err := c.cc.Invoke(ctx, DaemonService_GetConfig_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *daemonServiceClient) CollectDiagnostics(ctx context.Context, in *CollectDiagnosticsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[CollectDiagnosticsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &DaemonService_ServiceDesc.Streams[1], DaemonService_CollectDiagnostics_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[CollectDiagnosticsRequest, CollectDiagnosticsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DaemonService_CollectDiagnosticsClient = grpc.ServerStreamingClient[CollectDiagnosticsResponse]
+
 // DaemonServiceServer is the server API for DaemonService service.
 // All implementations must embed UnimplementedDaemonServiceServer
 // for forward compatibility.
@@ -168,13 +208,22 @@ type DaemonServiceServer interface {
 	// sessions; open ones go on. FAILED_PRECONDITION, with every fault on a line of its
 	// own, when it cannot be: then nothing has changed.
 	ReloadDaemon(context.Context, *ReloadDaemonRequest) (*ReloadDaemonResponse, error)
-	// GetLogLevel returns the level in force.
+	// GetLogLevel returns the level in force and the configured one.
 	GetLogLevel(context.Context, *GetLogLevelRequest) (*GetLogLevelResponse, error)
-	// SetLogLevel sets it until the next start, or a reload that changes the configured one.
+	// SetLogLevel sets it until the next start, or a reload that changes the configured
+	// one. INVALID_ARGUMENT for no level, or one together with
+	// use_configured.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
 	// MintToken makes a short-lived token in the name of a client key. INVALID_ARGUMENT
 	// when what is asked cannot be granted.
 	MintToken(context.Context, *MintTokenRequest) (*MintTokenResponse, error)
+	// GetConfig returns the configuration in force and where each value comes from.
+	// Secrets are told as where they are to be found, never themselves.
+	GetConfig(context.Context, *GetConfigRequest) (*GetConfigResponse, error)
+	// CollectDiagnostics sends what only the daemon can tell of its own inside: where its
+	// goroutines are, its heap profile, and its last log lines, secrets redacted. Files
+	// come one after the other, each in as many messages as it takes.
+	CollectDiagnostics(*CollectDiagnosticsRequest, grpc.ServerStreamingServer[CollectDiagnosticsResponse]) error
 	mustEmbedUnimplementedDaemonServiceServer()
 }
 
@@ -205,6 +254,12 @@ func (UnimplementedDaemonServiceServer) SetLogLevel(context.Context, *SetLogLeve
 }
 func (UnimplementedDaemonServiceServer) MintToken(context.Context, *MintTokenRequest) (*MintTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method MintToken not implemented")
+}
+func (UnimplementedDaemonServiceServer) GetConfig(context.Context, *GetConfigRequest) (*GetConfigResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetConfig not implemented")
+}
+func (UnimplementedDaemonServiceServer) CollectDiagnostics(*CollectDiagnosticsRequest, grpc.ServerStreamingServer[CollectDiagnosticsResponse]) error {
+	return status.Error(codes.Unimplemented, "method CollectDiagnostics not implemented")
 }
 func (UnimplementedDaemonServiceServer) mustEmbedUnimplementedDaemonServiceServer() {}
 func (UnimplementedDaemonServiceServer) testEmbeddedByValue()                       {}
@@ -346,6 +401,35 @@ func _DaemonService_MintToken_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _DaemonService_GetConfig_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetConfigRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(DaemonServiceServer).GetConfig(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: DaemonService_GetConfig_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(DaemonServiceServer).GetConfig(ctx, req.(*GetConfigRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _DaemonService_CollectDiagnostics_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(CollectDiagnosticsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(DaemonServiceServer).CollectDiagnostics(m, &grpc.GenericServerStream[CollectDiagnosticsRequest, CollectDiagnosticsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type DaemonService_CollectDiagnosticsServer = grpc.ServerStreamingServer[CollectDiagnosticsResponse]
+
 // DaemonService_ServiceDesc is the grpc.ServiceDesc for DaemonService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -377,11 +461,20 @@ var DaemonService_ServiceDesc = grpc.ServiceDesc{
 			MethodName: "MintToken",
 			Handler:    _DaemonService_MintToken_Handler,
 		},
+		{
+			MethodName: "GetConfig",
+			Handler:    _DaemonService_GetConfig_Handler,
+		},
 	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "DrainDaemon",
 			Handler:       _DaemonService_DrainDaemon_Handler,
+			ServerStreams: true,
+		},
+		{
+			StreamName:    "CollectDiagnostics",
+			Handler:       _DaemonService_CollectDiagnostics_Handler,
 			ServerStreams: true,
 		},
 	},

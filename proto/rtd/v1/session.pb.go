@@ -244,7 +244,9 @@ type Session struct {
 	JitterDown *Jitter `protobuf:"bytes,26,opt,name=jitter_down,json=jitterDown,proto3" json:"jitter_down,omitempty"`
 	// State that rtd itself keeps for the session now, bytes: without held_bytes
 	// and without what the kernel holds for its sockets.
-	StateBytes    uint64 `protobuf:"varint,27,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
+	StateBytes uint64 `protobuf:"varint,27,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
+	// Model the client asked for. Empty: it named none.
+	Model         string `protobuf:"bytes,28,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -466,6 +468,13 @@ func (x *Session) GetStateBytes() uint64 {
 		return x.StateBytes
 	}
 	return 0
+}
+
+func (x *Session) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
 }
 
 // TurnMarks says when the marks of a response were seen, since accepted_at.
@@ -1380,7 +1389,7 @@ var File_rtd_v1_session_proto protoreflect.FileDescriptor
 
 const file_rtd_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x14rtd/v1/session.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11rtd/v1/pool.proto\x1a\x12rtd/v1/stats.proto\"\xda\b\n" +
+	"\x14rtd/v1/session.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11rtd/v1/pool.proto\x1a\x12rtd/v1/stats.proto\"\xf0\b\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.rtd.v1.SessionStateR\x05state\x12\x16\n" +
@@ -1416,7 +1425,8 @@ const file_rtd_v1_session_proto_rawDesc = "" +
 	"\vjitter_down\x18\x1a \x01(\v2\x0e.rtd.v1.JitterR\n" +
 	"jitterDown\x12\x1f\n" +
 	"\vstate_bytes\x18\x1b \x01(\x04R\n" +
-	"stateBytes\"\xb8\x02\n" +
+	"stateBytes\x12\x14\n" +
+	"\x05model\x18\x1c \x01(\tR\x05model\"\xb8\x02\n" +
 	"\tTurnMarks\x12/\n" +
 	"\x05start\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05start\x123\n" +
 	"\acreated\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\acreated\x128\n" +
