@@ -6,7 +6,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/rtd-project/rtd/internal/dialect"
 	"github.com/rtd-project/rtd/internal/stats"
 )
 
@@ -149,17 +148,17 @@ func (a *activity) end(key uint64) (t turn, known bool) {
 	return t, true
 }
 
-// expects reports whether an event could be the first of its kind in a response: only then is its id of interest.
-func (a *activity) expects(ev dialect.Event) bool {
+// unmarked looks at the open responses; without one, any event may begin one.
+func (a *activity) unmarked() unmarked {
 	if a == nil || len(a.open) == 0 {
-		return true
+		return unmarked{}
 	}
+	u := unmarked{noText: true, noAudio: true}
 	for i := range a.open {
-		if t := &a.open[i]; ev == dialect.EventAudioDelta && t.audio == 0 || ev == dialect.EventTextDelta && t.text == 0 {
-			return true
-		}
+		u.noText = u.noText && a.open[i].text != 0
+		u.noAudio = u.noAudio && a.open[i].audio != 0
 	}
-	return false
+	return u
 }
 
 // refused takes note of an error event: what it refuses is not waited for.

@@ -41,10 +41,10 @@ func (s *session) turnMarks(t turn) *rtdv1.TurnMarks {
 // stateBytes is what rtd keeps of a session besides the relay's state.
 func stateBytes(p *progress) uint64 {
 	n := uint64(unsafe.Sizeof(session{})) + relay.SessionBytes
-	if p.dialect != nil {
-		n += uint64(unsafe.Sizeof(progress{}))
+	if p.dialect == nil { // nothing was said yet
+		return n
 	}
-	return n + uint64(p.activeBytes)
+	return n + uint64(unsafe.Sizeof(ledger{})) + uint64(p.activeBytes)
 }
 
 func (j jitter) message() *rtdv1.Jitter {

@@ -32,7 +32,7 @@ type footprint struct {
 }
 
 // lookShare bounds the share of a processor that looking at the footprint takes: one in so many.
-const lookShare = 100
+const lookShare = 1000
 
 // setBaseline notes the resident set before the first session. What start-up left behind is given back first.
 func (m *memoryMeter) setBaseline() {

@@ -26,10 +26,12 @@ func (d *Daemon) observe(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case now := <-tick.C:
-			totals := d.engine.Stats()
-			d.memory.sample(totals.Parked + totals.Live)
-			d.history.keep(now, d.moment)
-			d.restSessions(now)
+			if !d.current().cfg.blind {
+				totals := d.engine.Stats()
+				d.memory.sample(totals.Parked + totals.Live)
+				d.history.keep(now, d.moment)
+				d.restSessions(now)
+			}
 			t.trim(d.accepted.Load())
 		}
 	}
@@ -54,7 +56,7 @@ func (d *Daemon) restSessions(now time.Time) {
 			continue // was there before, or never busy
 		}
 		s.upstream.relay.Inspect(func(at time.Duration, _ relay.Counters) {
-			if s.progress != nil {
+			if s.progress.ledger != nil {
 				s.progress.rest(at, s)
 			}
 		})

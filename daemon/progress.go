@@ -9,14 +9,20 @@ import (
 	"github.com/rtd-project/rtd/internal/stats"
 )
 
-// progress is what a session has done so far. It is made with the session's first message. The poller that owns the
-// session writes it; others read a copy made there (session.look). Times are offsets on the relay's clock.
+// progress follows what goes on in a session. The poller that owns the session writes it; others read a copy made there
+// (session.look). Times are offsets on the relay's clock. It stands within the session and holds no more than what
+// every chunk of audio needs, so that with many sessions a chunk costs few cache lines.
 type progress struct {
+	*ledger              // nil before the first message
+	active     *activity // nil while nothing goes on
 	dialect    dialect.Dialect
-	active     *activity     // nil while nothing goes on
 	firstFrame time.Duration // the client's first message; 0 is none
-	pending    pending
+	unmarked   unmarked
+}
 
+// ledger is what a session has done so far. It is made with the session's first message.
+type ledger struct {
+	pending   pending
 	last      turn // the response that ended last
 	responses responses
 	usage     dialect.Usage
@@ -26,6 +32,16 @@ type progress struct {
 
 	activeBytes int // size of the activity, in a copy
 }
+
+// begun makes p ready for the first message.
+func (p *progress) begun(d dialect.Dialect) {
+	if p.ledger == nil {
+		p.ledger, p.dialect = new(ledger), d
+	}
+}
+
+// unmarked says which first events cannot come any more: then the id of an event that could be one is of no interest.
+type unmarked struct{ noText, noAudio bool }
 
 // pending is a message of the upstream that was begun and is read at its end.
 type pending struct {
@@ -92,12 +108,12 @@ func (p *progress) server(ev dialect.Event, head, tail []byte, at time.Duration,
 	case dialect.EventSpeechStopped:
 		p.activate().turnEnd = at
 	case dialect.EventAudioDelta:
-		if p.active.expects(ev) {
+		if !p.unmarked.noAudio {
 			p.first(ev, keyOf(p.dialect.ResponseID(head, tail)), at, to)
 		}
 		p.chunk(relay.Down, at, to)
 	case dialect.EventTextDelta:
-		if p.active.expects(ev) {
+		if !p.unmarked.noText {
 			p.first(ev, keyOf(p.dialect.ResponseID(head, tail)), at, to)
 		}
 	case dialect.EventResponseCreated, dialect.EventResponseDone, dialect.EventError:
@@ -129,6 +145,7 @@ func (p *progress) ended(d dialect.Detail, to sink) {
 func (p *progress) begin(key uint64, at time.Duration, to sink) *turn {
 	a := p.activate()
 	t, asked, lost := a.begin(key, at)
+	p.unmarked = unmarked{}
 	a.tracks[relay.Down].cadence.Break()
 	p.responses.started++
 	to.count(stats.Started, 1)
@@ -157,6 +174,7 @@ func (p *progress) first(ev dialect.Event, key uint64, at time.Duration, to sink
 		return
 	}
 	*mark = at
+	p.unmarked = p.active.unmarked()
 	m.add(at - t.start)
 	to.record(phase, at-t.start)
 }
@@ -176,6 +194,7 @@ func (p *progress) done(d dialect.Detail, at time.Duration, to sink) {
 	to.count(counter, 1)
 	p.bill(d.Usage, to)
 	t, known := p.active.end(keyOf([]byte(d.ResponseID)))
+	p.unmarked = p.active.unmarked()
 	t.done = at
 	if known {
 		p.whole.add(at - t.start)
@@ -244,22 +263,25 @@ func sumUsage(a, b dialect.Usage) dialect.Usage {
 
 // copy is p for others to read.
 func (p *progress) copy() progress {
-	if p == nil {
-		return progress{}
-	}
 	c := *p
-	if a := p.active; a != nil {
-		c.responses.open, c.activeBytes = uint32(len(a.open)), a.bytes()
-		for dir := range a.tracks {
-			t := &a.tracks[dir]
-			for kind := range sampleKinds {
-				c.jitter[dir].add(kind, t.samples[kind][:t.count[kind]])
-			}
-			if gap := t.cadence.Median(); gap > 0 {
-				c.jitter[dir].gap = gap
-			}
+	c.ledger, c.active = new(ledger), nil
+	if p.ledger == nil {
+		return c
+	}
+	*c.ledger = *p.ledger
+	a := p.active
+	if a == nil {
+		return c
+	}
+	c.responses.open, c.activeBytes = uint32(len(a.open)), a.bytes()
+	for dir := range a.tracks {
+		t := &a.tracks[dir]
+		for kind := range sampleKinds {
+			c.jitter[dir].add(kind, t.gathered(kind, nil))
 		}
-		c.active = nil
+		if gap := t.cadence.Median(); gap > 0 {
+			c.jitter[dir].gap = gap
+		}
 	}
 	return c
 }

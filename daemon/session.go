@@ -41,7 +41,7 @@ type session struct {
 	}
 	heard atomic.Int64 // when the last message began, on the relay's clock, ns
 	// ---- owned by the poller
-	progress *progress  // nil before the first message
+	progress progress
 	end      *relay.End // set by End
 	endedAt  time.Time  // set by End
 }

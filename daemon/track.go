@@ -17,14 +17,14 @@ const (
 )
 
 // batch is how many samples of a kind are gathered before they go where all sessions meet.
-const batch = 8
+const batch = 16
 
 // track follows the audio of one direction. What a chunk changes stands in few cache lines.
 type track struct {
-	cadence stats.Cadence
 	chunks  uint32 // that came and were not passed on yet
 	count   [sampleKinds]uint8
-	samples [sampleKinds][batch]uint32 // ns
+	cadence stats.Cadence
+	samples [batch][sampleKinds]uint32 // ns
 }
 
 // samplePhases says where the samples of a direction go.
@@ -50,7 +50,7 @@ func (p *progress) chunk(dir relay.Dir, at time.Duration, to sink) {
 
 // passed takes note that what came in a direction at readable is written.
 func (p *progress) passed(dir relay.Dir, readable, written time.Duration, to sink) {
-	if p == nil || p.active == nil || p.active.tracks[dir].chunks == 0 {
+	if p.active == nil || p.active.tracks[dir].chunks == 0 {
 		to.record(samplePhases[dir][sampleAdded], written-readable)
 		return
 	}
@@ -70,7 +70,7 @@ func (p *progress) sample(dir relay.Dir, kind int, d time.Duration, to sink) {
 		return
 	}
 	n := t.count[kind]
-	t.samples[kind][n] = uint32(max(d, 0))
+	t.samples[n][kind] = uint32(max(d, 0))
 	if t.count[kind] = n + 1; n+1 == batch {
 		p.flushKind(dir, kind, to)
 	}
@@ -90,13 +90,22 @@ func (p *progress) flush(to sink) {
 
 func (p *progress) flushKind(dir relay.Dir, kind int, to sink) {
 	t := &p.active.tracks[dir]
-	samples := t.samples[kind][:t.count[kind]]
-	if len(samples) == 0 {
+	if t.count[kind] == 0 {
 		return
 	}
+	var room [batch]uint32
+	samples := t.gathered(kind, room[:0])
 	to.recordAll(samplePhases[dir][kind], samples)
 	p.jitter[dir].add(kind, samples)
 	t.count[kind] = 0
+}
+
+// gathered appends the samples of a kind that were not handed on yet.
+func (t *track) gathered(kind int, to []uint32) []uint32 {
+	for n := range t.count[kind] {
+		to = append(to, t.samples[n][kind])
+	}
+	return to
 }
 
 // add takes the samples that are of a session's own jitter.

@@ -17,8 +17,8 @@ const (
 // The zero value is ready to use.
 type Cadence struct {
 	in, out      time.Duration // when the last chunk came and went; 0 is none
-	sorted, ring [cadenceWindow]uint32 // ns, below Pause
 	n, next      uint8
+	sorted, ring [cadenceWindow]uint32 // ns, below Pause
 }
 
 // In takes note that a chunk came. jitter is how far the gap before it is from the median; ok is false where there is
