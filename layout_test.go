@@ -20,6 +20,7 @@ const module = "github.com/rtd-project/rtd/"
 
 // The modules behind the floors. A trailing slash in a floor means everything below.
 const (
+	bubbletea = "charm.land/bubbletea/v2"
 	cobra     = "github.com/spf13/cobra"
 	goyaml    = "github.com/goccy/go-yaml/"
 	grpc      = "google.golang.org/grpc/"
@@ -27,6 +28,7 @@ const (
 	metrics   = "github.com/prometheus/client_golang/"
 	model     = "github.com/prometheus/client_model/"
 	httpproxy = "golang.org/x/net/http/httpproxy"
+	lipgloss  = "charm.land/lipgloss/v2"
 	protobuf  = "google.golang.org/protobuf/"
 	sys       = "golang.org/x/sys/"
 	term      = "golang.org/x/term"
@@ -56,7 +58,7 @@ var floors = map[string][]string{
 	},
 	"cmd/rtd":           {hclog, "daemon", "internal/auth", "internal/config", "internal/dialect", "internal/redact", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},
-	"cmd/rtctl/command": {cobra, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/config", "internal/sim", "internal/unixsock"},
+	"cmd/rtctl/command": {bubbletea, cobra, lipgloss, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/config", "internal/sim", "internal/unixsock"},
 	"e2e":               {},
 }
 

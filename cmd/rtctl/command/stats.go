@@ -28,10 +28,11 @@ func newStats(a *app) *cobra.Command {
 		Long: `Show pools, latency by phase and memory.
 
 Latencies are over every session since the daemon started, apart for pool hits,
-misses and bypasses. With --watch the figures are shown again each interval: in
-place on a terminal, one after the other elsewhere, one JSON object a line with
--o json. A watch ends with status 0 when it is interrupted or nobody reads on, and
-with 1 when the daemon stops.`,
+misses and bypasses. With --watch the figures are shown again each interval: as a
+live view on a terminal (? there names its keys), one after the other elsewhere, one
+JSON object a line with -o json. A watch ends with status 0 when it is interrupted or
+nobody reads on, and with 1 when the daemon stops; the live view waits for it to come
+back.`,
 		Example: `  rtctl stats
   rtctl stats --watch --interval 5s
   rtctl stats -o json | jq .phases.ready.hit.p50_ms`,
@@ -40,8 +41,10 @@ with 1 when the daemon stops.`,
 			switch {
 			case !watch && cmd.Flags().Changed("interval"):
 				return usagef("--interval goes with --watch")
-			case interval < minInterval || interval > maxInterval:
-				return usagef("--interval %v is not between %v and %v", interval, minInterval, maxInterval)
+			case checkInterval(interval) != nil:
+				return checkInterval(interval)
+			case watch && a.canLive():
+				return runLive(cmd.Context(), a, interval, viewOverview)
 			case watch:
 				return watchStats(cmd.Context(), a, interval)
 			}
@@ -55,8 +58,19 @@ with 1 when the daemon stops.`,
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show them again each interval")
-	cmd.Flags().DurationVar(&interval, "interval", time.Second, "time between two looks, 100ms to 1h")
+	intervalFlag(cmd, &interval)
 	return cmd
+}
+
+func intervalFlag(cmd *cobra.Command, interval *time.Duration) {
+	cmd.Flags().DurationVar(interval, "interval", time.Second, "time between two looks, 100ms to 1h")
+}
+
+func checkInterval(interval time.Duration) error {
+	if interval < minInterval || interval > maxInterval {
+		return usagef("--interval %v is not between %v and %v", interval, minInterval, maxInterval)
+	}
+	return nil
 }
 
 func watchStats(ctx context.Context, a *app, interval time.Duration) error {
