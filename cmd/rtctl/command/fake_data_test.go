@@ -124,6 +124,7 @@ func newSessionMessage(id, target string) *rtdv1.Session {
 	return &rtdv1.Session{
 		Id: id, State: rtdv1.SessionState_SESSION_STATE_OPEN, Target: target, PoolKey: strings.Repeat("a1", 32),
 		Result: rtdv1.PoolResult_POOL_RESULT_HIT, ClientAddress: "127.0.0.1:50123", UpstreamSessionId: "sess_test",
+		Model: "gpt-realtime", KeyName: "web",
 		AcceptedAt: timestamppb.New(noon.Add(-95 * time.Second)), Age: durationpb.New(95 * time.Second), Quiet: durationpb.New(20 * time.Millisecond),
 		AgeAtTake: durationpb.New(12300 * time.Millisecond), ExpiresAt: timestamppb.New(noon.Add(time.Hour)),
 		Setup: []*rtdv1.PhaseTime{

@@ -40,10 +40,11 @@ type fake struct {
 	stats    *rtdv1.Stats
 	info     *rtdv1.DaemonInfo
 	sessions []*rtdv1.Session
-	drain    []*rtdv1.DrainDaemonResponse // what DrainDaemon sends
-	grace    time.Duration                // of the last DrainDaemon; -1: unset
-	stuck    bool                         // nothing that takes time gets done
-	faults   string                       // why ReloadDaemon refuses; "": it does not
+	events   []*rtdv1.WatchSessionsResponse // what WatchSessions sends after them
+	drain    []*rtdv1.DrainDaemonResponse   // what DrainDaemon sends
+	grace    time.Duration                  // of the last DrainDaemon; -1: unset
+	stuck    bool                           // nothing that takes time gets done
+	faults   string                         // why ReloadDaemon refuses; "": it does not
 	watchers int
 
 	socket string

@@ -86,6 +86,7 @@ func TestScreens(t *testing.T) {
 
 func TestSessionScreens(t *testing.T) {
 	golden(t, "sessions.txt", serve(t, newFake(warmPool())))
+	golden(t, "session-list.txt", serve(t, newFake(warmPool())))
 }
 
 func TestPoolVerbs(t *testing.T) {

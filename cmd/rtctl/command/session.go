@@ -19,6 +19,7 @@ func newSession(a *app) *cobra.Command {
 		newSessionList(a),
 		newSessionShow(a),
 		newSessionClose(a),
+		newSessionWatch(a),
 	)
 }
 
@@ -50,6 +51,7 @@ type sessionDocument struct {
 	JitterUp          jitterDocument     `json:"jitter_up"`
 	JitterDown        jitterDocument     `json:"jitter_down"`
 	StateBytes        uint64             `json:"state_bytes"`
+	Model             string             `json:"model"`
 }
 
 type responsesDocument struct {
@@ -113,6 +115,7 @@ func documentSession(s *rtdv1.Session) sessionDocument {
 		Usage:      documentUsage(s.GetUsage()),
 		FirstFrame: ms(s.GetFirstFrame()), LastTurn: documentTurn(s.GetLastTurn()),
 		JitterUp: documentJitter(s.GetJitterUp()), JitterDown: documentJitter(s.GetJitterDown()), StateBytes: s.GetStateBytes(),
+		Model: s.GetModel(),
 	}
 	for _, p := range s.GetSetup() {
 		d.Setup[word(p.GetPhase().String(), "PHASE_")] = *ms(p.GetDuration())

@@ -1,6 +1,10 @@
 package command
 
 import (
+	"errors"
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
@@ -11,16 +15,32 @@ type sessionsDocument struct {
 }
 
 func newSessionList(a *app) *cobra.Command {
-	var pool string
+	var (
+		pool, order string
+		reverse     bool
+		filter      sessionFilter
+	)
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the open sessions",
+		Long: `List the open sessions, all of them or those that every filter lets through.
+
+They are in order of their ids, or as --sort says: model, key, state and result from
+A to Z, age, quiet, responses, bytes and held from the most to the least.`,
 		Example: `  rtctl session list
+  rtctl session list --model gpt-realtime --min-age 30m --sort age
   rtctl session list --pool openai/gpt-realtime -o json | jq -r '.sessions[].id'`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(filter.check(), sortSessions(nil, order, reverse)); err != nil {
+				return err
+			}
 			sessions, err := a.sessions(cmd.Context(), pool)
 			if err != nil {
+				return err
+			}
+			sessions = slices.DeleteFunc(sessions, func(s *rtdv1.Session) bool { return !filter.admits(s) })
+			if err := sortSessions(sessions, order, reverse); err != nil {
 				return err
 			}
 			doc := sessionsDocument{make([]sessionDocument, 0, len(sessions))}
@@ -31,7 +51,11 @@ func newSessionList(a *app) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&pool, "pool", "", "only sessions of this pool, by name or key")
+	cmd.Flags().StringVar(&order, "sort", "id", "order: "+strings.Join(listOrderNames, ", "))
+	cmd.Flags().BoolVar(&reverse, "reverse", false, "the other way round")
+	filter.flags(cmd)
 	completeFlag(cmd, "pool", a.completePools)
+	completeFlag(cmd, "sort", cobra.FixedCompletions(listOrderNames, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -39,10 +63,10 @@ func sessionTable(sessions []*rtdv1.Session) string {
 	if len(sessions) == 0 {
 		return "no sessions\n"
 	}
-	t := newTable("SESSION", "STATE", "TARGET", "POOL", "CLIENT", ">AGE", ">QUIET", ">RESPONSES", ">UP", ">DOWN", ">HELD")
+	t := newTable("SESSION", "STATE", "TARGET", "POOL", "CLIENT", "KEY", ">AGE", ">QUIET", ">RESPONSES", ">UP", ">DOWN", ">HELD")
 	for _, s := range sessions {
 		t.add(s.GetId(), word(s.GetState().String(), "SESSION_STATE_"), s.GetTarget(), word(s.GetResult().String(), "POOL_RESULT_"),
-			s.GetClientAddress(), span(s.GetAge()), span(s.GetQuiet()), humanCount(s.GetResponses().GetStarted()),
+			s.GetClientAddress(), orNone(s.GetKeyName()), span(s.GetAge()), span(s.GetQuiet()), humanCount(s.GetResponses().GetStarted()),
 			humanBytes(float64(s.GetUp().GetBytes())), humanBytes(float64(s.GetDown().GetBytes())), humanBytes(float64(s.GetHeldBytes())))
 	}
 	return t.String()

@@ -41,6 +41,7 @@ func sessionScreen(s *rtdv1.Session) string {
 	if s.GetRequestId() != "" {
 		f.add("request", "%s", s.GetRequestId())
 	}
+	f.add("model", "%s", orNone(s.GetModel()))
 	f.add("target", "%s", s.GetTarget())
 	f.add("upstream id", "%s", orNone(s.GetUpstreamSessionId()))
 	f.add("pool", "%s", takeLine(s))
