@@ -15,7 +15,7 @@ const heardStep = 100 * time.Millisecond
 
 // Head implements relay.Handler: one message began.
 func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Duration) (capture bool) {
-	if at-time.Duration(s.heard.Load()) >= heardStep {
+	if heard := time.Duration(s.heard.Load()); heard == 0 || at-heard >= heardStep {
 		s.heard.Store(int64(at))
 	}
 	p := &s.progress
