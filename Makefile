@@ -1,6 +1,8 @@
 # Every target but `protos`, `lint`, `check` and `e2e` needs Go alone. The first three build pinned tools (tools/go.mod)
 # once, into .tools/; `e2e` needs npm, and for one of its clients Python 3.11 with venv.
 GO ?= go
+# How long each fuzz target runs.
+FUZZTIME ?= 10s
 
 # Keyed by what decides the binaries, so a changed pin or Go release builds anew and nothing else does.
 TOOLS = .tools/$(shell cksum < tools/go.sum | cut -d' ' -f1)-$(shell $(GO) env GOVERSION)
@@ -8,8 +10,10 @@ LINT = $(TOOLS)/golangci-lint
 BUF = $(TOOLS)/buf
 # Generated files are compared here, outside the tree.
 REGENERATED = .tools/regenerated
+THIRD_PARTY = THIRD_PARTY.md
 
-.PHONY: build test race bench bench-peers demo lint protos check check-format check-vet check-tidy check-protos e2e clean
+.PHONY: build test race fuzz bench bench-peers demo lint vulns licences protos \
+	check check-format check-vet check-tidy check-protos check-licences check-tools e2e clean
 
 build: ## Both programs, into bin/.
 	$(GO) build -trimpath -o bin/ ./cmd/rtd ./cmd/rtctl
@@ -19,6 +23,9 @@ test: ## All tests that need nothing but Go.
 
 race: ## The same under the race detector (needs a C compiler).
 	$(GO) test -race ./...
+
+fuzz: ## Every fuzz target in turn, for FUZZTIME each; the input of a finding is kept under testdata/fuzz.
+	GO="$(GO)" tools/fuzz.sh $(FUZZTIME)
 
 bench: ## Every benchmark, with its allocations.
 	$(GO) test -run '^$$' -bench . -benchmem ./...
@@ -33,10 +40,16 @@ lint: $(LINT) $(BUF)
 	$(LINT) run ./...
 	$(BUF) lint
 
+vulns: ## Known vulnerabilities that the code reaches; says so where the database does not answer.
+	$(GO) -C tools run ./vulns $(CURDIR)
+
+licences: ## The list of modules and licences, after a change to what the programs import.
+	$(GO) -C tools run ./licences -write $(CURDIR) $(CURDIR)/$(THIRD_PARTY)
+
 protos: $(BUF) ## Generated code, after a change to a .proto file.
 	$(BUF) generate
 
-check: check-format check-vet lint check-protos check-tidy race ## All that a change must pass.
+check: check-format check-vet lint check-protos check-tidy check-licences check-tools race ## All that a change must pass.
 
 check-format:
 	@files=$$(git ls-files -co --exclude-standard -- '*.go' | xargs ls 2>/dev/null | xargs $$($(GO) env GOROOT)/bin/gofmt -l); \
@@ -48,6 +61,15 @@ check-vet:
 
 check-tidy:
 	$(GO) mod tidy -diff
+
+check-licences:
+	$(GO) -C tools run ./licences $(CURDIR) $(CURDIR)/$(THIRD_PARTY)
+
+# The programs under tools/ are a module of their own, which ./... does not enter.
+check-tools: $(LINT)
+	$(GO) -C tools vet ./...
+	cd tools && $(CURDIR)/$(LINT) run ./...
+	$(GO) -C tools test ./...
 
 check-protos: $(BUF)
 	@rm -rf $(REGENERATED)

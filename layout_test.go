@@ -20,7 +20,6 @@ const module = "github.com/rtd-project/rtd/"
 
 // The modules behind the floors. A trailing slash in a floor means everything below.
 const (
-	bubbletea = "charm.land/bubbletea/v2"
 	cobra     = "github.com/spf13/cobra"
 	goyaml    = "github.com/goccy/go-yaml/"
 	grpc      = "google.golang.org/grpc/"
@@ -28,11 +27,13 @@ const (
 	metrics   = "github.com/prometheus/client_golang/"
 	model     = "github.com/prometheus/client_model/"
 	httpproxy = "golang.org/x/net/http/httpproxy"
-	lipgloss  = "charm.land/lipgloss/v2"
 	protobuf  = "google.golang.org/protobuf/"
 	sys       = "golang.org/x/sys/"
 	term      = "golang.org/x/term"
 	websocket = "github.com/gobwas/ws/"
+
+	licensecheck = "github.com/google/licensecheck"
+	vulnscan     = "golang.org/x/vuln/scan"
 )
 
 // floors names everything a package may import besides the standard library, on every platform, tests apart. Imports
@@ -58,8 +59,10 @@ var floors = map[string][]string{
 	},
 	"cmd/rtd":           {hclog, "daemon", "internal/auth", "internal/config", "internal/dialect", "internal/redact", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},
-	"cmd/rtctl/command": {bubbletea, cobra, lipgloss, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/config", "internal/sim", "internal/unixsock"},
+	"cmd/rtctl/command": {cobra, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/config", "internal/sim", "internal/unixsock"},
 	"e2e":               {},
+	"tools/licences":    {licensecheck},
+	"tools/vulns":       {vulnscan},
 }
 
 // testOnly packages may be imported by tests and by nothing that ships.
@@ -236,23 +239,55 @@ func packages(t *testing.T) map[string][]source {
 	return found
 }
 
-// walk visits every file of the project with its slash-separated path; what git ignores (.gitignore) is passed over.
+// walk visits every file of the project with its slash-separated path; what git ignores is passed over.
 func walk(t *testing.T, visit func(name string)) {
 	t.Helper()
+	skip := ignored(t)
 	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && slices.Contains([]string{".git", ".tools", "bin", "node_modules"}, entry.Name()) {
+		name = filepath.ToSlash(name)
+		if entry.IsDir() && (entry.Name() == ".git" || slices.Contains(skip, "/"+name+"/")) {
 			return fs.SkipDir
 		}
-		if entry.Type().IsRegular() {
-			visit(filepath.ToSlash(name))
+		if entry.Type().IsRegular() && !slices.Contains(skip, "/"+name) {
+			visit(name)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// ignored returns the lines of .gitignore. They are compared and not matched, so that the tests need no git: that each
+// is one path from the root, and a directory's ends in a slash, is held here.
+func ignored(t *testing.T) []string {
+	t.Helper()
+	lines := strings.Fields(read(t, ".gitignore"))
+	for _, line := range lines {
+		if !strings.HasPrefix(line, "/") || strings.ContainsAny(line, "*?[!#\\") {
+			t.Fatalf(".gitignore has %q, want one path from the root of the tree", line)
+		}
+	}
+	return lines
+}
+
+func TestWalkPassesOverWhatGitIgnores(t *testing.T) {
+	visited := map[string]bool{}
+	walk(t, func(name string) { visited[name] = true })
+	for _, name := range []string{"go.mod", ".ci/run", "pool/pool.go", "e2e/package.json"} {
+		if !visited[name] {
+			t.Errorf("%s is not visited", name)
+		}
+	}
+	for name := range visited {
+		for _, line := range ignored(t) {
+			if under("/"+name, line) {
+				t.Errorf("%s is visited, which .gitignore names", name)
+			}
+		}
 	}
 }
 
