@@ -62,3 +62,9 @@ func (c *Client) ResetLogLevel(ctx context.Context) (level, before rtdv1.LogLeve
 	res, err := c.daemon.SetLogLevel(ctx, &rtdv1.SetLogLevelRequest{UseConfigured: true})
 	return res.GetLevel(), res.GetPrevious(), c.fail(err)
 }
+
+// Config returns the configuration in force and where each value comes from.
+func (c *Client) Config(ctx context.Context) (*rtdv1.GetConfigResponse, error) {
+	res, err := c.daemon.GetConfig(ctx, &rtdv1.GetConfigRequest{})
+	return res, c.fail(err)
+}

@@ -99,6 +99,8 @@ type Config struct {
 	Source func() (Config, error)
 	// Path is the file that the configuration came from, for people. "": none.
 	Path string
+	// Values is the configuration as its writer wrote it, for people who ask the daemon. It decides nothing.
+	Values []Value
 	// blind turns the statistics of sessions off, for the benchmark that shows what they cost.
 	blind bool
 	// goroutines selects the relay's portable engine, for tests.

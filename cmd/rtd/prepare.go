@@ -48,11 +48,21 @@ func readConfig(o options, files *watchedFiles) (daemon.Config, error) {
 	if err != nil {
 		return daemon.Config{}, err
 	}
+	cfg.Values = told(c)
 	if !o.dev {
 		cfg.Source = func() (daemon.Config, error) { return readConfig(o, files) }
 	}
 	files.set(names)
 	return cfg, nil
+}
+
+// told is the configuration for people who ask the daemon.
+func told(c *config.Config) []daemon.Value {
+	var list []daemon.Value
+	for _, v := range c.Values() {
+		list = append(list, daemon.Value{Key: v.Key, Value: v.Value, Note: v.Note, Origin: v.Origin.String(), Variable: v.Variable, Fixed: v.Fixed})
+	}
+	return list
 }
 
 // fail says what was wrong, a line for each fault, and returns code. What was given in the wrong place may be a secret.

@@ -14,10 +14,10 @@ func newConfig(a *app) *cobra.Command {
 		Short: "Check and show a configuration of rtd",
 		Long: `Check and show a configuration of rtd.
 
-None of these needs a daemon. They read what rtd would read as it starts: the file,
-and the environment of this shell over it.`,
+None of these needs a daemon, unless it is asked for with show --live. They read what
+rtd would read as it starts: the file, and the environment of this shell over it.`,
 		Example: `  rtctl config check /etc/rtd/rtd.yaml
-  rtctl config show /etc/rtd/rtd.yaml
+  rtctl config show --live
   rtctl config schema > rtd.schema.json`,
 	}
 	group(cmd, newConfigCheck(a), newConfigShow(a), newConfigSchema(a))

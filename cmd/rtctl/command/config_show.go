@@ -1,12 +1,15 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rtd-project/rtd/client"
 	"github.com/rtd-project/rtd/internal/config"
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
 type valueDocument struct {
@@ -17,14 +20,18 @@ type valueDocument struct {
 }
 
 func newConfigShow(a *app) *cobra.Command {
-	return &cobra.Command{
+	var live bool
+	cmd := &cobra.Command{
 		Use:   "show [FILE]",
-		Short: "Show every value that would be in force, and where it comes from",
+		Short: "Show every value that would be in force, or with --live is, and where it comes from",
 		Long: `Show every value that would be in force, and where it comes from.
 
-FILE is left out for $RTD_CONFIG, or for a start from the environment alone. Secrets
-are shown as where they are to be found, never themselves.`,
+FILE is left out for $RTD_CONFIG, or for a start from the environment alone. With
+--live the daemon that runs is asked: what it read when it started or last reloaded,
+and what was changed over its control socket since. Secrets are shown as where they
+are to be found, never themselves.`,
 		Example: `  rtctl config show /etc/rtd/rtd.yaml
+  rtctl config show --live
   rtctl config show rtd.yaml -o json | jq -r '.[] | select(.origin != "default") | .key'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -32,18 +39,42 @@ are shown as where they are to be found, never themselves.`,
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			path := ""
-			if len(args) > 0 {
-				path = args[0]
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if live && len(args) > 0 {
+				return usagef("config show: a file does not go with --live, which asks the daemon")
 			}
-			c, err := loadConfig(path)
+			values, err := shownValues(cmd.Context(), a, live, strings.Join(args, ""))
 			if err != nil {
-				return errors.New(strings.ReplaceAll(config.AllFaults(err).Error(), "\n", "; "))
+				return err
 			}
-			return a.emit(documentValues(c.Values()), valuesScreen(c.Values()))
+			return a.emit(values, valuesScreen(values))
 		},
 	}
+	cmd.Flags().BoolVar(&live, "live", false, "ask the daemon that runs")
+	return cmd
+}
+
+// shownValues are those of the daemon that runs, or of one that would start now.
+func shownValues(ctx context.Context, a *app, live bool, path string) ([]valueDocument, error) {
+	if live {
+		res, err := call(ctx, a, func(ctx context.Context, c *client.Client) (*rtdv1.GetConfigResponse, error) {
+			return c.Config(ctx)
+		})
+		return documentConfig(res), err
+	}
+	c, err := loadConfig(path)
+	if err != nil {
+		return nil, errors.New(strings.ReplaceAll(config.AllFaults(err).Error(), "\n", "; "))
+	}
+	return documentValues(c.Values()), nil
+}
+
+func documentConfig(res *rtdv1.GetConfigResponse) []valueDocument {
+	list := make([]valueDocument, 0, len(res.GetValues()))
+	for _, v := range res.GetValues() {
+		list = append(list, valueDocument{v.GetKey(), v.GetValue(), v.GetNote(), v.GetOrigin()})
+	}
+	return list
 }
 
 func documentValues(values []config.Value) []valueDocument {
@@ -54,12 +85,12 @@ func documentValues(values []config.Value) []valueDocument {
 	return list
 }
 
-func valuesScreen(values []config.Value) string {
+func valuesScreen(values []valueDocument) string {
 	t := newTable("KEY", "VALUE", "ORIGIN")
 	for _, v := range values {
 		switch {
 		case v.Value != "":
-			t.add(v.Key, v.Value, v.Origin.String())
+			t.add(v.Key, v.Value, v.Origin)
 		case v.Note != "":
 			t.add(v.Key, "-", "default: "+v.Note)
 		}

@@ -23,6 +23,20 @@ func TestConfigScreens(t *testing.T) {
 	golden(t, "config.txt", &fake{socket: "/nowhere/rtd.sock"}) // none of it needs a daemon
 }
 
+func (f *fake) GetConfig(context.Context, *rtdv1.GetConfigRequest) (*rtdv1.GetConfigResponse, error) {
+	return &rtdv1.GetConfigResponse{ConfigPath: "/etc/rtd/rtd.yaml", Values: []*rtdv1.ConfigValue{
+		{Key: "listen", Value: "127.0.0.1:4001", Origin: "default", Variable: "RTD_LISTEN", Fixed: true},
+		{Key: "upstreams[0].api_key_env", Value: "OPENAI_API_KEY", Origin: "/etc/rtd/rtd.yaml:4:18"},
+		{Key: "upstreams[0].model", Origin: "default"},
+		{Key: "routes[0].pool.size", Value: "64", Origin: "control socket"},
+		{Key: "relay.pollers", Note: "as many as suit the CPUs", Origin: "default", Fixed: true},
+	}}, nil
+}
+
+func TestLiveConfigScreens(t *testing.T) {
+	golden(t, "config-live.txt", serve(t, newFake(warmPool())))
+}
+
 func TestReloadScreens(t *testing.T) {
 	golden(t, "reload.txt", serve(t, newFake(warmPool())))
 	refusing := newFake(warmPool())
