@@ -80,6 +80,9 @@ type Config struct {
 	MaxSessions int
 	// MaxSessionAge ends older sessions with 1001. Default 0: never.
 	MaxSessionAge time.Duration
+	// SessionWarning is how long before MaxSessionAge a client is sent an event that says so; strict SDKs reject its type.
+	// Default 0: no event.
+	SessionWarning time.Duration
 	// IdleTimeout ends sessions in which no message began for that long, either way, with 1000. Default 0: never.
 	IdleTimeout time.Duration
 	// MemorySoftLimit is the resident set, in bytes, from which new clients get 503. Default 0: when nine tenths of the
@@ -233,7 +236,7 @@ func (c Config) validateLimits() error {
 		name  string
 		value int64
 	}{
-		{"max_handshakes", int64(c.MaxHandshakes)}, {"max_sessions", int64(c.MaxSessions)}, {"max_session_age", int64(c.MaxSessionAge)},
+		{"max_handshakes", int64(c.MaxHandshakes)}, {"max_sessions", int64(c.MaxSessions)}, {"max_session_age", int64(c.MaxSessionAge)}, {"session_warning", int64(c.SessionWarning)},
 		{"idle_timeout", int64(c.IdleTimeout)}, {"memory_soft_limit", c.MemorySoftLimit}, {"descriptor_reserve", int64(c.DescriptorReserve)},
 	} {
 		if l.value < 0 {

@@ -203,7 +203,7 @@ func (d *Daemon) sweep(stop <-chan struct{}) {
 // sweepEvery is a tenth of the shortest limit, at most sweepInterval.
 func sweepEvery(cfg *Config) time.Duration {
 	every := sweepInterval
-	for _, limit := range []time.Duration{cfg.MaxSessionAge, cfg.IdleTimeout} {
+	for _, limit := range []time.Duration{cfg.MaxSessionAge, cfg.SessionWarning, cfg.IdleTimeout} {
 		if limit > 0 {
 			every = min(every, max(limit/10, time.Millisecond))
 		}
@@ -220,7 +220,16 @@ func (d *Daemon) endOverdue(cfg *Config, now time.Time) {
 			s.overdue(ws.StatusGoingAway, "the session reached its maximum age; connect again")
 		case cfg.IdleTimeout > 0 && quiet >= cfg.IdleTimeout:
 			s.overdue(ws.StatusNormalClosure, "the session was idle")
+		case cfg.SessionWarning > 0 && age >= cfg.MaxSessionAge-cfg.SessionWarning && cfg.MaxSessionAge > 0:
+			s.warn(cfg.MaxSessionAge - age)
 		}
+	}
+}
+
+// warn tells the client, once, how long its session has left.
+func (s *session) warn(left time.Duration) {
+	if s.warned.CompareAndSwap(false, true) {
+		s.upstream.relay.Inject(s.upstream.from.dialect.ExpiryEvent(left))
 	}
 }
 

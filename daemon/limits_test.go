@@ -264,3 +264,14 @@ func TestCaseH5AnIdleSessionOutlivesTheHandshakeTimeout(t *testing.T) {
 	c.SendHex(wiretest.Hello)
 	c.ExpectText("Hello")
 }
+
+func TestAClientIsWarnedBeforeItsSessionEnds(t *testing.T) {
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, func(c *Config) {
+		c.MaxSessionAge, c.SessionWarning = 600*time.Millisecond, 400*time.Millisecond
+	})
+	c := r.session()
+	if _, event := c.ReadMessage(); !strings.Contains(string(event), `"type":"rtd.session.expiring"`) {
+		t.Errorf("event %s", event)
+	}
+	c.ExpectClose(1001) // and no second event before it
+}

@@ -35,6 +35,7 @@ type session struct {
 	totals   *stats.Aggregate // of its target
 	ready    atomic.Int64     // accepted → 101 written, ns
 	leaving  atomic.Bool      // told to go away
+	warned   atomic.Bool      // told that it will be ended
 	over     atomic.Bool      // both sockets are closed: what the poller owned is nobody's any more and does not change
 	events   struct {         // guarded by watchers.mu
 		opened, ended bool

@@ -52,6 +52,7 @@ func configure(c *config.Config) (daemon.Config, []string, error) {
 		MaxHandshakes:     c.Limits.MaxHandshakes,
 		MaxSessions:       c.Limits.MaxSessions,
 		MaxSessionAge:     c.Limits.MaxSessionAge,
+		SessionWarning:    c.Limits.SessionWarning,
 		IdleTimeout:       c.Limits.IdleTimeout,
 		MemorySoftLimit:   c.Limits.MemorySoftLimit,
 		DescriptorReserve: c.Limits.DescriptorReserve,

@@ -83,6 +83,7 @@ var obeyed = map[string]string{
 	"limits.max_message":                  "7KiB",
 	"limits.max_fragments":                "7",
 	"limits.max_session_age":              "7s",
+	"limits.session_warning":              "7s",
 	"limits.idle_timeout":                 "7s",
 	"limits.write_stall":                  "7s",
 	"limits.memory_soft_limit":            "7GiB",

@@ -97,6 +97,7 @@ type Limits struct {
 	MaxMessage                     int64
 	MaxFragments                   int
 	MaxSessionAge, IdleTimeout     time.Duration
+	SessionWarning                 time.Duration
 	WriteStall                     time.Duration
 	MemorySoftLimit                int64
 	DescriptorReserve              int

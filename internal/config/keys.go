@@ -170,6 +170,7 @@ func (l *Limits) keys() []key {
 		{name: "max_message", scalar: size(&l.MaxMessage, 1<<10, 1<<30), def: "32MiB", fixed: true, doc: "Largest message, either way; a larger one ends its session with 1009."},
 		{name: "max_fragments", scalar: whole(&l.MaxFragments, 1, 65535), def: "16384", fixed: true, doc: "Most frames of one message, either way; more end its session with 1009."},
 		{name: "max_session_age", scalar: duration(&l.MaxSessionAge, 0, never), def: "0s", doc: "Older sessions get a Close 1001. 0s: none does."},
+		{name: "session_warning", scalar: duration(&l.SessionWarning, 0, never), def: "0s", doc: "How long before max_session_age a client is sent the event `rtd.session.expiring`, which strict SDKs reject. 0s: it is not."},
 		{name: "idle_timeout", scalar: duration(&l.IdleTimeout, 0, never), def: "0s", doc: "Sessions without a message for so long, either way, get a Close 1000. 0s: none does."},
 		{name: "write_stall", scalar: duration(&l.WriteStall, 100*time.Millisecond, time.Hour), def: "30s", fixed: true, doc: "How long a peer may take no byte while bytes wait for it."},
 		{name: "memory_soft_limit", scalar: size(&l.MemorySoftLimit, 0, maxBytes), def: "0B", defDoc: "nine tenths of the cgroup's limit, if it has one",

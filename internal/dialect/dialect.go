@@ -42,6 +42,8 @@ type Dialect interface {
 	Detail(ev Event, first, last []byte) Detail
 	// LossEvent is the text payload that tells a client, before its Close, that the upstream was lost; nil for none.
 	LossEvent() []byte
+	// ExpiryEvent is the text payload that tells a client that the gateway will end its session in so long; nil for none.
+	ExpiryEvent(left time.Duration) []byte
 }
 
 // Defaults are the ages of a pool that suit a provider; zero means no limit.

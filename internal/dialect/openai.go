@@ -142,3 +142,8 @@ const lossEvent = `{"type":"error","event_id":"event_rtd_upstream_lost","error":
 
 // LossEvent implements Dialect.
 func (d *openAI) LossEvent() []byte { return []byte(lossEvent) }
+
+// ExpiryEvent implements Dialect. The type is rtd's own, since the protocol has none: not every SDK takes that.
+func (d *openAI) ExpiryEvent(left time.Duration) []byte {
+	return fmt.Appendf(nil, `{"type":"rtd.session.expiring","event_id":"event_rtd_session_expiring","expires_in_ms":%d}`, left.Milliseconds())
+}

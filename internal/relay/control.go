@@ -26,7 +26,7 @@ func (l *loop) controlFrame(g *leg, f wire.Frame, payload []byte) {
 	g.flags |= fPong
 }
 
-// sendWaiting writes the pong and the ping that wait to go to leg k, if the stream stands between two frames and
+// sendWaiting writes the pong, the ping and the event that wait to go to leg k, if the stream stands between two frames and
 // nothing is held up. Of several pings the last is answered (RFC 6455 section 5.5.3), so that a flood of them costs one
 // write per chunk, and no memory behind a stalled reader.
 func (l *loop) sendWaiting(i uint32, s *session, k int) {
@@ -40,10 +40,10 @@ func (l *loop) sendWaiting(i uint32, s *session, k int) {
 func (l *loop) sendBetween(i uint32, s *session, k int) {
 	g := &s.leg[k]
 	if g.flags&(shut|fCloseWant) != 0 {
-		g.flags &^= fPong | fPing
+		g.flags &^= fPong | fPing | fEvent
 		l.tidy(g)
 	}
-	if g.flags&(fPong|fPing) == 0 {
+	if g.flags&(fPong|fPing|fEvent) == 0 {
 		return
 	}
 	frames := l.frame[:0]
@@ -58,9 +58,16 @@ func (l *loop) sendBetween(i uint32, s *session, k int) {
 			l.setTick(i, &g.pongAt, l.tick+g.pongAfter)
 		}
 	}
+	if g.flags&fEvent != 0 && s.leg[1-k].in.AtMessage() {
+		frames = wire.AppendFrame(frames, roleTo(k), ws.OpText, l.events[i])
+		delete(l.events, i)
+		g.flags &^= fEvent
+	}
 	g.flags &^= fPong | fPing
 	l.tidy(g)
-	l.out(i, s, k, frames)
+	if len(frames) > 0 {
+		l.out(i, s, k, frames)
+	}
 }
 
 // closeFrame takes the Close of leg k, which stands in frame, behind the bytes before it. It goes on as it is unless

@@ -273,7 +273,7 @@ func (l *loop) closeLeg(i uint32, s *session, k int) {
 		return
 	}
 	l.dropSpill(g)
-	g.flags = g.flags&^(fTap|fPong|fPing|fCloseWant) | fClosed | fEOF
+	g.flags = g.flags&^(fTap|fPong|fPing|fEvent|fCloseWant) | fClosed | fEOF
 	if g.work != 0 {
 		l.works.at(g.work).keptN = 0
 		l.tidy(g)
@@ -293,6 +293,7 @@ func (l *loop) release(i uint32, s *session) {
 		l.outcomes.give(s.outcome)
 	}
 	end.Counters = l.counters(s)
+	delete(l.events, i)
 	h, w := *l.handler(i), l.dismiss(s)
 	l.wheel.remove(l, i, s)
 	l.give(i)

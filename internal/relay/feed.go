@@ -134,7 +134,7 @@ func (l *loop) frameEnded(i uint32, s *session, k int, b []byte) (passed bool) {
 			}
 		}
 	}
-	if s.state != parked && o.flags&(fCloseWant|fPong|fPing) == 0 {
+	if s.state != parked && o.flags&(fCloseWant|fPong|fPing|fEvent) == 0 {
 		return false
 	}
 	l.forward(i, s, k, b)

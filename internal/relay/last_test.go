@@ -65,3 +65,29 @@ func TestAnUpstreamThatSaysMuchIsKeptForTheClientThatComes(t *testing.T) {
 		}
 	})
 }
+
+func TestInjectedEventsWaitForTheEndOfAMessage(t *testing.T) {
+	onEach(t, Config{}, func(b *bench) {
+		p := b.pair(Upstream{}, Client{})
+		p.Inject([]byte("at once"))
+		p.cl.ExpectText("at once")
+		p.up.Send(p.up.Frame(false, wiretest.Text, []byte("be")))
+		if f := p.cl.ReadFrame(); f.Fin || string(f.Payload) != "be" {
+			b.Errorf("got %+v", f)
+		}
+		p.Inject([]byte("later"))
+		p.up.SendFrame(false, wiretest.Continuation, []byte("tw"))
+		p.up.SendFrame(true, wiretest.Continuation, []byte("een"))
+		for _, want := range []string{"tw", "een"} {
+			if f := p.cl.ReadFrame(); string(f.Payload) != want {
+				b.Errorf("got %+v, want %q", f, want)
+			}
+		}
+		p.cl.ExpectText("later")
+		p.cl.SendClose(1000, "")
+		p.up.ExpectClose(1000)
+		p.Inject([]byte("too late"))
+		p.up.SendClose(1000, "")
+		p.cl.ExpectClose(1000)
+	})
+}

@@ -50,6 +50,7 @@ type loop struct {
 	waitings table[waiting]
 	outcomes table[outcome]
 	losses   [][]byte
+	events   map[uint32][]byte // payloads that wait, by session
 	buffers  [][]byte // unused ones of spills
 
 	wheel   wheel

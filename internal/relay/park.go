@@ -283,6 +283,25 @@ func (l *loop) lossEvent(b []byte) int32 {
 	return int32(len(l.losses))
 }
 
+// Inject sends the client of a live session a text message of our own, as soon as no message of the upstream is under way.
+// It returns at once; an event that waits is replaced, and lost with its session. payload is the engine's from the call on.
+func (s *Session) Inject(payload []byte) {
+	s.l.post(func() {
+		if !s.l.valid(s.i, s.gen) || s.l.at(s.i).state != live {
+			return
+		}
+		l, one := s.l, s.l.at(s.i)
+		l.refresh()
+		if l.events == nil {
+			l.events = map[uint32][]byte{}
+		}
+		l.events[s.i] = payload
+		one.leg[client].flags |= fEvent
+		l.sendWaiting(s.i, one, client)
+		l.settle(s.i, one)
+	})
+}
+
 // Close ends the session: a parked one upstream, a live one on both legs, with a Close as soon as no frame is under way,
 // then a FIN. It returns at once. A second call, or one after the end, does nothing.
 func (s *Session) Close(code ws.StatusCode, reason string) {

@@ -27,6 +27,7 @@ const (
 	fClosed                       // there is no socket
 	fPong                         // a pong waits for the end of a frame
 	fPing                         // a ping of our own waits for the end of a frame
+	fEvent                        // a message of our own waits for the end of a message
 	fTap                          // the current message of the input is being gathered for the handler
 )
 
