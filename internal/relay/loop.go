@@ -51,7 +51,7 @@ type loop struct {
 	outcomes table[outcome]
 	losses   [][]byte
 	events   map[uint32][]byte // payloads that wait, by session
-	buffers  [][]byte // unused ones of spills
+	buffers  [][]byte          // unused ones of spills
 
 	wheel   wheel
 	totals  Totals
