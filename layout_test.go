@@ -20,9 +20,11 @@ const module = "github.com/rtd-project/rtd/"
 
 // The modules behind the floors. A trailing slash in a floor means everything below.
 const (
+	bubbletea = "charm.land/bubbletea/v2"
 	cobra     = "github.com/spf13/cobra"
 	goyaml    = "github.com/goccy/go-yaml/"
 	grpc      = "google.golang.org/grpc/"
+	lipgloss  = "charm.land/lipgloss/v2/"
 	hclog     = "github.com/hashicorp/go-hclog"
 	metrics   = "github.com/prometheus/client_golang/"
 	model     = "github.com/prometheus/client_model/"
@@ -59,7 +61,7 @@ var floors = map[string][]string{
 	},
 	"cmd/rtd":           {hclog, "daemon", "internal/auth", "internal/config", "internal/dialect", "internal/redact", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},
-	"cmd/rtctl/command": {cobra, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/config", "internal/sim", "internal/unixsock"},
+	"cmd/rtctl/command": {bubbletea, lipgloss, cobra, grpc, protobuf, term, "proto/", "client", "internal/bench", "internal/config", "internal/sim", "internal/unixsock"},
 	"e2e":               {},
 	"tools/licences":    {licensecheck},
 	"tools/vulns":       {vulnscan},
