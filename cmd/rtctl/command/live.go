@@ -168,4 +168,3 @@ func (m *liveModel) View() tea.View {
 	v.AltScreen = true
 	return v
 }
-

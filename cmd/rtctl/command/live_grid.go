@@ -10,7 +10,7 @@ import (
 
 // theme is how the live view looks. The zero value adds nothing to the text.
 type theme struct {
-	heading, alert, faint, spark lipgloss.Style
+	heading, paused, alert, faint, spark lipgloss.Style
 }
 
 // newTheme uses the sixteen colours that a terminal's own palette decides.
@@ -18,7 +18,8 @@ func newTheme() theme {
 	style := lipgloss.NewStyle()
 	return theme{
 		heading: style.Bold(true).Foreground(lipgloss.Cyan),
-		alert:   style.Bold(true).Foreground(lipgloss.Red),
+		paused:  style.Bold(true).Reverse(true), // seen without colours, too
+		alert:   style.Bold(true).Reverse(true).Foreground(lipgloss.Red),
 		faint:   style.Faint(true),
 		spark:   style.Foreground(lipgloss.Green),
 	}
@@ -39,7 +40,8 @@ var plain lipgloss.Style
 type gridRow struct {
 	cells []string
 	style lipgloss.Style
-	spark []float64 // drawn behind the cells
+	spark func(width int) []float64 // drawn behind the cells
+	idle  bool                      // has nothing to say at present
 }
 
 // grid lays out rows in exactly the width there is: it leaves columns out rather than
@@ -47,12 +49,14 @@ type gridRow struct {
 type grid struct {
 	columns []column
 	rows    []gridRow
-	first   int    // the least that is left of the first column
+	first   int    // what the first column has before others are shown
 	sparks  string // heading of the sparklines; "": there are none
+	hidden  int    // rows that were left out
 }
 
 const (
 	gap      = "  "
+	minName  = 6 // what is left of the first column at the worst
 	minSpark = 6
 	maxSpark = 60
 )
@@ -64,7 +68,7 @@ func (g *grid) add(style lipgloss.Style, cells ...string) {
 	g.rows = append(g.rows, gridRow{cells: cells, style: style})
 }
 
-func (g *grid) addSpark(style lipgloss.Style, spark []float64, cells ...string) {
+func (g *grid) addSpark(style lipgloss.Style, spark func(width int) []float64, cells ...string) {
 	g.add(style, cells...)
 	g.rows[len(g.rows)-1].spark = spark
 }
@@ -99,45 +103,45 @@ func (g *grid) fit(width int) (shown, widths []int, rest int) {
 		}
 		shown = append(shown[:worst:worst], shown[worst+1:]...)
 	}
-	if grow := min(full-widths[0], rest-need); grow > 0 {
-		widths[0] += grow
-		rest -= grow
-	}
-	return shown, widths, rest
+	grow := min(full-widths[0], max(rest-need, min(rest, 0))) // or shrink
+	grow = max(grow, minName-widths[0])
+	widths[0] += grow
+	return shown, widths, rest - grow
 }
 
 // lines are the heading and the rows, none wider than width and no more than height.
-// The heading says how many rows that leaves out.
+// The heading says how many rows are left out.
 func (g *grid) lines(t theme, width, height int) []string {
 	shown, widths, rest := g.fit(width)
 	spark := 0
 	if g.sparks != "" && rest-len(gap) >= minSpark {
 		spark = min(rest-len(gap), maxSpark)
 	}
-	lines := []string{t.heading.Render(g.title(shown, widths, spark, width, len(g.rows)+1-height))}
-	for _, row := range g.rows[:max(0, min(len(g.rows), height-1))] {
+	rows := g.rows[:max(0, min(len(g.rows), height-1))]
+	lines := []string{t.heading.Render(clip(g.title(shown, widths, spark, g.hidden+len(g.rows)-len(rows)), width))}
+	for _, row := range rows {
 		line := row.style.Render(clip(g.join(row.cells, shown, widths), width))
 		if spark > 0 {
-			line += gap + t.spark.Render(sparkline(row.spark, spark))
+			line += gap + t.spark.Render(sparkline(row.spark(spark)))
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-func (g *grid) title(shown, widths []int, spark, width, hidden int) string {
+func (g *grid) title(shown, widths []int, spark, hidden int) string {
 	names := make([]string, len(g.columns))
 	for i, c := range g.columns {
 		names[i] = c.name
+	}
+	if hidden > 0 {
+		names[0] += fmt.Sprintf(" +%d", hidden)
 	}
 	title := g.join(names, shown, widths)
 	if spark > 0 {
 		title += gap + clip(g.sparks, spark)
 	}
-	if hidden <= 0 {
-		return clip(title, width)
-	}
-	return ends(strings.TrimRight(title, " "), fmt.Sprintf("+%d", hidden), width)
+	return title
 }
 
 func (g *grid) join(cells []string, shown, widths []int) string {
@@ -171,32 +175,33 @@ func clip(text string, width int) string {
 	return text[:end] + strings.Repeat("…", min(width, 1))
 }
 
-// sparkline draws values, oldest first, over width columns: a column is the highest
-// value that falls into it, and NaN is nothing. Its floor is zero.
-func sparkline(values []float64, width int) string {
-	columns := make([]float64, width)
-	for i := range columns {
-		columns[i] = math.NaN()
-	}
-	top := 0.0
-	for i, v := range values {
-		at := i * width / len(values)
-		if !math.IsNaN(v) && !(columns[at] >= v) {
-			columns[at] = v
+// leaveOut takes idle rows out, the last ones first, until the grid has height lines.
+func (g *grid) leaveOut(height int) {
+	for i := len(g.rows) - 1; i >= 0 && len(g.rows)+1 > height; i-- {
+		if g.rows[i].idle {
+			g.rows = append(g.rows[:i:i], g.rows[i+1:]...)
+			g.hidden++
 		}
+	}
+}
+
+// sparkline draws values, oldest first, a column each, from zero to the highest of
+// them. NaN is nothing.
+func sparkline(values []float64) string {
+	top := 0.0
+	for _, v := range values {
 		top = max(top, zeroNaN(v))
 	}
-	const marks = "▁▂▃▄▅▆▇█"
-	ramp := []rune(marks)
+	ramp := []rune("▁▂▃▄▅▆▇█")
 	var b strings.Builder
-	for _, v := range columns {
+	for _, v := range values {
 		switch {
 		case math.IsNaN(v):
 			b.WriteByte(' ')
-		case top == 0:
+		case v == 0:
 			b.WriteRune(ramp[0])
 		default:
-			b.WriteRune(ramp[min(int(v/top*float64(len(ramp))), len(ramp)-1)])
+			b.WriteRune(ramp[int(math.Ceil(v/top*float64(len(ramp))))-1])
 		}
 	}
 	return b.String()

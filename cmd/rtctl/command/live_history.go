@@ -24,12 +24,13 @@ type rates struct {
 // sample is what one snapshot tells about the stretch since the one before.
 type sample struct {
 	at     time.Time
+	length time.Duration // of the stretch
 	rates  rates
 	phases map[phaseKey]time.Duration // the 90th percentile
 }
 
 func newSample(s *rtdv1.Stats) sample {
-	sample := sample{at: s.GetTime().AsTime(), rates: windowRates(s.GetLastInterval()), phases: map[phaseKey]time.Duration{}}
+	sample := sample{at: s.GetTime().AsTime(), length: s.GetLastInterval().GetLength().AsDuration(), rates: windowRates(s.GetLastInterval()), phases: map[phaseKey]time.Duration{}}
 	for _, p := range s.GetLastInterval().GetPhases() {
 		if p.GetSummary().GetCount() > 0 {
 			sample.phases[phaseKey{p.GetPhase(), p.GetResult()}] = p.GetSummary().GetP90().AsDuration()
@@ -65,24 +66,29 @@ func (h history) remember(s sample) history {
 	return append(h, s)
 }
 
-// series spreads what pick finds in the samples over a minute of as many slots as
-// there would be samples, and leaves the slots without one NaN: time is to scale,
-// also when the daemon was away.
-func (h history) series(interval time.Duration, pick func(sample) (float64, bool)) []float64 {
-	slots := max(1, int(remembered/max(interval, remembered/maxSpark)))
-	values := make([]float64, slots)
+// series spreads what pick finds over a minute of width columns: the highest value of
+// each, NaN where there is none. Time is to scale, also when the daemon was away, and
+// columns begin at fixed times, so that a picture moves on without changing its shape.
+func (h history) series(width int, pick func(sample) (float64, bool)) []float64 {
+	values := make([]float64, width)
 	for i := range values {
 		values[i] = math.NaN()
 	}
-	if len(h) == 0 {
+	if len(h) == 0 || width == 0 {
 		return values
 	}
-	now := h[len(h)-1].at
+	column := func(at time.Time) int64 { return at.UnixNano() / (int64(remembered) / int64(width)) }
+	now := column(h[len(h)-1].at)
 	for _, s := range h {
 		v, ok := pick(s)
-		at := slots - 1 - int(int64(slots)*int64(now.Sub(s.at))/int64(remembered))
-		if ok && at >= 0 && !math.IsNaN(v) && !(values[at] >= v) {
-			values[at] = v
+		if !ok || math.IsNaN(v) {
+			continue
+		}
+		last := column(s.at)
+		first := max(min(last, column(s.at.Add(-s.length))+1), now-int64(width)+1) // behind the sample before
+		for i := first; i <= last; i++ {
+			at := int64(width) - 1 - (now - i)
+			values[at] = max(v, zeroNaN(values[at]))
 		}
 	}
 	return values

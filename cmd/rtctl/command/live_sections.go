@@ -13,21 +13,21 @@ import (
 
 func (l *live) pools() *grid {
 	g := &grid{first: 16, columns: []column{
-		{name: "POOL", min: 16}, {name: "STATE", min: 7}, {name: "IDLE/SIZE", right: true}, {name: "DIALING", right: true, rank: 1}, {name: "ACTIVE", right: true},
+		{name: "POOL", min: 16}, {name: "STATE", min: 7}, {name: "WARM", right: true, min: 5}, {name: "DIALING", right: true, rank: 1}, {name: "ACTIVE", right: true},
 		{name: "WAITING", right: true, rank: 3}, {name: "HIT RATE", right: true}, {name: "MISSES", right: true, rank: 2}, {name: "FAILED", right: true, rank: 1},
-		{name: "HITS", right: true, rank: 5}, {name: "DIALS", right: true, rank: 4}, {name: "OLDEST", right: true, rank: 6},
+		{name: "HITS", right: true, rank: 5}, {name: "DIALS", right: true, rank: 4}, {name: "OLDEST", right: true, rank: 6}, {name: "ERROR", min: 8, rank: 3},
 	}}
 	for _, p := range l.shown.stats.GetPools() {
-		style := plain
+		style, state, class := plain, poolState(p), none
 		switch {
 		case p.GetBackoff() != nil:
-			style = l.theme.alert
+			style, state, class = l.theme.alert, "back-off "+span(p.GetBackoff().GetNextAttemptIn()), p.GetBackoff().GetClass()
 		case p.GetPaused():
 			style = l.theme.faint
 		}
-		g.add(style, p.GetName(), poolState(p), number(p.GetIdle())+"/"+number(p.GetSize()), number(p.GetDialing()), number(p.GetActive()),
+		g.add(style, p.GetName(), state, number(p.GetIdle())+"/"+number(p.GetSize()), number(p.GetDialing()), number(p.GetActive()),
 			number(p.GetWaiting()), share(p.GetHits(), p.GetHits()+p.GetMisses()), humanCount(p.GetMisses()), humanCount(total(p.GetDialsFailed())),
-			humanCount(p.GetHits()), humanCount(p.GetDials()), span(p.GetOldestAge()))
+			humanCount(p.GetHits()), humanCount(p.GetDials()), span(p.GetOldestAge()), class)
 	}
 	return g
 }
@@ -49,7 +49,7 @@ func (l *live) phases() *grid {
 	if l.sinceStart {
 		window, shown = "SINCE START", l.shown.stats.GetPhases()
 	}
-	g := &grid{sparks: "P90 OVER A MINUTE", first: 15, columns: []column{
+	g := &grid{sparks: "P90, 1 MINUTE", first: 15, columns: []column{
 		{name: window, min: 15}, {name: "POOL", min: 4}, {name: "COUNT", right: true, min: 7, rank: 2},
 		{name: "P50", right: true, min: 6}, {name: "P90", right: true, min: 6}, {name: "P99", right: true, min: 6}, {name: "MAX", right: true, min: 6, rank: 1},
 	}}
@@ -68,12 +68,17 @@ func (l *live) addPhase(g *grid, key phaseKey, shown []*rtdv1.PhaseSummary) {
 	if i := slices.IndexFunc(shown, func(p *rtdv1.PhaseSummary) bool { return phaseKey{p.GetPhase(), p.GetResult()} == key }); i >= 0 {
 		style, m = plain, shown[i].GetSummary()
 	}
-	spark := l.shown.history.series(l.interval, func(s sample) (float64, bool) {
+	spark := l.series(func(s sample) (float64, bool) {
 		d, ok := s.phases[key]
 		return float64(d), ok
 	})
 	g.addSpark(style, spark, phaseLabel(key.phase), poolResult(key.result), humanCount(m.GetCount()),
 		span(m.GetP50()), span(m.GetP90()), span(m.GetP99()), span(m.GetMax()))
+	g.rows[len(g.rows)-1].idle = m.GetCount() == 0
+}
+
+func (l *live) series(pick func(sample) (float64, bool)) func(int) []float64 {
+	return func(width int) []float64 { return l.shown.history.series(width, pick) }
 }
 
 // phaseLabel is the phase as the plain screen calls it, if it does.
@@ -87,8 +92,8 @@ func phaseLabel(phase rtdv1.Phase) string {
 }
 
 func (l *live) rates() *grid {
-	g := &grid{sparks: "OVER A MINUTE", first: 12, columns: []column{
-		{name: "PER SECOND", min: 12}, {name: "NOW", right: true, min: 8}, {name: "1 MIN", right: true, min: 8},
+	g := &grid{sparks: "1 MINUTE", first: 13, columns: []column{
+		{name: "PER SECOND", min: 13}, {name: "NOW", right: true, min: 8}, {name: "1 MIN", right: true, min: 8},
 	}}
 	var now rates
 	if h := l.shown.history; len(h) > 0 {
@@ -107,7 +112,7 @@ func (l *live) rates() *grid {
 		{"bytes up", func(r rates) float64 { return r.bytesUp }, humanByteRate},
 		{"bytes down", func(r rates) float64 { return r.bytesDown }, humanByteRate},
 	} {
-		spark := l.shown.history.series(l.interval, func(s sample) (float64, bool) { return row.pick(s.rates), true })
+		spark := l.series(func(s sample) (float64, bool) { return row.pick(s.rates), true })
 		g.addSpark(plain, spark, row.label, row.text(row.pick(now)), row.text(row.pick(minute)))
 	}
 	return g
@@ -151,7 +156,7 @@ func (l *live) memory() *grid {
 }
 
 func (l *live) sessions(rows []sessionRow) *grid {
-	g := &grid{first: 12, columns: []column{
+	g := &grid{first: 24, columns: []column{
 		{name: "SESSION", min: 24}, {name: "POOL", min: 6}, {name: "AGE", right: true, min: 6}, {name: "QUIET", right: true, min: 6, rank: 2},
 		{name: "UP/S", right: true, min: 8}, {name: "DOWN/S", right: true, min: 8}, {name: "AUDIO", right: true, min: 6, rank: 1},
 		{name: "TURNS", right: true, rank: 3}, {name: "HELD", right: true, min: 8, rank: 4}, {name: "ADDED", right: true, min: 6, rank: 5},

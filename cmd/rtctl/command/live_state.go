@@ -109,19 +109,25 @@ func (l *live) press(key, text string) (quit bool) {
 		l.typed(key, text)
 		return false
 	case l.help:
-		l.help = false // whichever key it was
+		l.pressHelp(key)
 		return false
 	}
 	switch key {
 	case "q":
 		return true
 	case "?", "h":
-		l.help = true
+		l.help, l.scroll = true, 0
 	case "p", "space":
 		l.paused = !l.paused
 		l.show()
 	case "w":
 		l.sinceStart = !l.sinceStart
+	case "tab", "right":
+		l.view, l.scroll = (l.view+1)%views, 0
+	case "shift+tab", "left":
+		l.view, l.scroll = (l.view+views-1)%views, 0
+	case "1", "2", "3", "4":
+		l.view, l.scroll = view(key[0]-'1'), 0
 	case "/":
 		l.typing = true
 	case "esc":
@@ -138,14 +144,16 @@ func (l *live) press(key, text string) (quit bool) {
 	return false
 }
 
-func (l *live) move(key string) {
+// pressHelp scrolls the help or ends it.
+func (l *live) pressHelp(key string) {
+	if !l.move(key) {
+		l.help, l.scroll = false, 0
+	}
+}
+
+// move scrolls, if that is what the key is for.
+func (l *live) move(key string) bool {
 	switch key {
-	case "tab", "right":
-		l.view, l.scroll = (l.view+1)%views, 0
-	case "shift+tab", "left":
-		l.view, l.scroll = (l.view+views-1)%views, 0
-	case "1", "2", "3", "4":
-		l.view, l.scroll = view(key[0]-'1'), 0
 	case "up", "k":
 		l.scroll--
 	case "down", "j":
@@ -157,9 +165,12 @@ func (l *live) move(key string) {
 	case "home", "g":
 		l.scroll = 0
 	case "end", "G":
-		l.scroll = int(^uint(0) >> 1) // window brings it back
+		l.scroll = 1 << 30 // brought back as soon as it is known how much there is
+	default:
+		return false
 	}
 	l.scroll = max(0, l.scroll)
+	return true
 }
 
 // typed edits the filter, which is in force while it is typed.
@@ -210,5 +221,5 @@ func (l *live) selected() []sessionRow {
 	return rows
 }
 
-func sessionState(s *rtdv1.Session) string     { return word(s.GetState().String(), "SESSION_STATE_") }
+func sessionState(s *rtdv1.Session) string      { return word(s.GetState().String(), "SESSION_STATE_") }
 func poolResult(result rtdv1.PoolResult) string { return word(result.String(), "POOL_RESULT_") }

@@ -21,7 +21,7 @@ func (l *live) lines(width, height int) []string {
 	var body []string
 	switch {
 	case l.help:
-		body = helpLines(width)
+		body = l.helpLines(width, room)
 	case l.view == viewPools:
 		body = l.scrolled(l.pools(), width, room, noPools)
 	case l.view == viewPhases:
@@ -54,7 +54,11 @@ func (l *live) header(width int) []string {
 	if l.paused {
 		right = "PAUSED at " + s.GetTime().AsTime().Local().Format(time.TimeOnly)
 	}
-	lines := []string{l.theme.heading.Render(ends(left, right, width)), l.theme.faint.Render(clip(totals(s), width))}
+	style := l.theme.heading
+	if l.paused {
+		style = l.theme.paused
+	}
+	lines := []string{style.Render(ends(left, right, width)), l.theme.faint.Render(clip(totals(s), width))}
 	if l.lost != nil {
 		lines = append(lines, l.theme.alert.Render(clip(l.banner(), width)))
 	}
@@ -73,6 +77,9 @@ func (l *live) footer(width int) string {
 	order := sessionOrders[l.order].name
 	if l.reverse {
 		order += " up"
+	}
+	if l.help {
+		return l.theme.faint.Render("arrows scroll  any other key goes back")
 	}
 	keys := []string{"q quit", "? help", "tab view", "p pause", "s sort: " + order}
 	if l.filter == "" {
@@ -101,12 +108,16 @@ func (l *live) overview(width, room int) []string {
 	}
 	room -= 3 * air
 	pair := 7
-	if room < 18 {
+	switch {
+	case room < 12:
+		pair = 3
+	case room < 18:
 		pair = 4
 	}
 	poolLines := min(len(pools.rows), 3) + 1
 	room -= pair + poolLines
 	phaseLines := min(len(phases.rows)+1, room-min(len(sessions.rows)+1, max(3, room/3)))
+	phases.leaveOut(phaseLines)
 
 	lines := l.section(pools, width, poolLines, noPools)
 	for _, part := range [][]string{
@@ -143,6 +154,9 @@ func (l *live) section(g *grid, width, height int, empty string) []string {
 func (l *live) scrolled(g *grid, width, room int, empty string) []string {
 	l.page = max(1, room-1)
 	l.scroll = min(l.scroll, max(0, len(g.rows)-l.page)) // whatever became of the rows and the screen since
+	if l.scroll > 0 {
+		g.columns[0].name += fmt.Sprintf(" -%d", l.scroll)
+	}
 	g.rows = g.rows[l.scroll:]
 	return l.section(g, width, room, empty)
 }
