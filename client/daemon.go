@@ -68,3 +68,11 @@ func (c *Client) Config(ctx context.Context) (*rtdv1.GetConfigResponse, error) {
 	res, err := c.daemon.GetConfig(ctx, &rtdv1.GetConfigRequest{})
 	return res, c.fail(err)
 }
+
+// Diagnostics yields, piece by piece and file after file, what only the daemon can tell of
+// its own inside: goroutines, heap profile, last log lines. Only admins may ask.
+func (c *Client) Diagnostics(ctx context.Context) iter.Seq2[*rtdv1.CollectDiagnosticsResponse, error] {
+	return stream(ctx, c, func(ctx context.Context) (grpc.ServerStreamingClient[rtdv1.CollectDiagnosticsResponse], error) {
+		return c.daemon.CollectDiagnostics(ctx, &rtdv1.CollectDiagnosticsRequest{})
+	}, func(piece *rtdv1.CollectDiagnosticsResponse) *rtdv1.CollectDiagnosticsResponse { return piece })
+}

@@ -26,6 +26,7 @@ import (
 type Daemon struct {
 	settings   atomic.Pointer[settings] // read with current
 	log        hclog.Logger
+	logTail    *logTail // its last lines
 	redact     *redact.Redactor
 	engine     *relay.Engine
 	epoch      time.Time // of the relay's clock
@@ -76,7 +77,8 @@ func New(cfg Config) (*Daemon, error) {
 		limits:   newLimits(),
 		own:      ownPools{idle: ownPoolIdle},
 	}
-	d.log = newLogger(cfg.Log, cfg.LogLevel, cfg.LogFormat, d.redact)
+	d.logTail = newLogTail(logTailSize)
+	d.log = newLogger(cfg.Log, cfg.LogLevel, cfg.LogFormat, d.redact, d.logTail)
 	d.poolLog = newPoolLog(d.log)
 	d.epoch = time.Now()
 	var err error

@@ -17,14 +17,14 @@ const (
 )
 
 // newLogger returns the daemon's logger on w, in the given form or else in text where w is a terminal and as JSON lines
-// otherwise. Everything it writes passes through r.
-func newLogger(w io.Writer, level hclog.Level, format string, r *redact.Redactor) hclog.Logger {
+// otherwise. Everything it writes passes through r, and goes to also too.
+func newLogger(w io.Writer, level hclog.Level, format string, r *redact.Redactor, also ...io.Writer) hclog.Logger {
 	f, ok := w.(*os.File)
 	json := format == LogJSON || format != LogText && (!ok || !term.IsTerminal(int(f.Fd())))
 	return hclog.New(&hclog.LoggerOptions{
 		Name:       "rtd",
 		Level:      level,
-		Output:     r.Writer(w),
+		Output:     r.Writer(io.MultiWriter(append(also, w)...)),
 		JSONFormat: json,
 		TimeFormat: "2006-01-02T15:04:05.000Z07:00",
 	})

@@ -13,12 +13,17 @@ import (
 // emit writes a result in the chosen form: doc as indented JSON, or the text.
 func (a *app) emit(doc any, text string) error {
 	if a.format == formatJSON {
-		encoder := newEncoder(a.stdout)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(doc)
+		return writeJSON(a.stdout, doc)
 	}
 	_, err := io.WriteString(a.stdout, printable(text))
 	return err
+}
+
+// writeJSON writes doc as a document for scripts and, indented, for people.
+func writeJSON(w io.Writer, doc any) error {
+	encoder := newEncoder(w)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(doc)
 }
 
 // printable keeps what an upstream worded, such as an error, from steering a terminal.

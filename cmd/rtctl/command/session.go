@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/rtd-project/rtd/client"
 	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
@@ -145,8 +146,10 @@ func (a *app) sessions(ctx context.Context, pool string) ([]*rtdv1.Session, erro
 		return nil, err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
+	return bounded(ctx, func(ctx context.Context) ([]*rtdv1.Session, error) { return allSessions(ctx, c, pool) })
+}
+
+func allSessions(ctx context.Context, c *client.Client, pool string) ([]*rtdv1.Session, error) {
 	var all []*rtdv1.Session
 	for s, err := range c.Sessions(ctx, pool) {
 		if err != nil {

@@ -43,11 +43,7 @@ A to Z, age, quiet, responses, bytes and held from the most to the least.`,
 			if err := sortSessions(sessions, order, reverse); err != nil {
 				return err
 			}
-			doc := sessionsDocument{make([]sessionDocument, 0, len(sessions))}
-			for _, s := range sessions {
-				doc.Sessions = append(doc.Sessions, documentSession(s))
-			}
-			return a.emit(doc, sessionTable(sessions))
+			return a.emit(documentSessions(sessions), sessionTable(sessions))
 		},
 	}
 	cmd.Flags().StringVar(&pool, "pool", "", "only sessions of this pool, by name or key")
@@ -57,6 +53,14 @@ A to Z, age, quiet, responses, bytes and held from the most to the least.`,
 	completeFlag(cmd, "pool", a.completePools)
 	completeFlag(cmd, "sort", cobra.FixedCompletions(listOrderNames, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+func documentSessions(sessions []*rtdv1.Session) sessionsDocument {
+	doc := sessionsDocument{make([]sessionDocument, 0, len(sessions))}
+	for _, s := range sessions {
+		doc.Sessions = append(doc.Sessions, documentSession(s))
+	}
+	return doc
 }
 
 func sessionTable(sessions []*rtdv1.Session) string {

@@ -18,8 +18,8 @@ type sessionEventDocument struct {
 	Session sessionDocument `json:"session"`
 }
 
-// watchClock is the time of an event; a variable for the golden tests.
-var watchClock = time.Now
+// wallClock is the time of an event or an archive; a variable for the golden tests.
+var wallClock = time.Now
 
 func newSessionWatch(a *app) *cobra.Command {
 	var filter sessionFilter
@@ -63,7 +63,7 @@ func watchSessions(ctx context.Context, a *app, filter *sessionFilter) error {
 		if dropped += event.GetDropped(); !filter.admits(event.GetSession()) {
 			continue
 		}
-		if err := a.emitSessionEvent(watchClock(), event, dropped); err != nil {
+		if err := a.emitSessionEvent(wallClock(), event, dropped); err != nil {
 			return err
 		}
 		dropped = 0

@@ -62,8 +62,8 @@ func watchedFake() *fake {
 }
 
 func TestSessionWatchScreens(t *testing.T) {
-	watchClock = func() time.Time { return noon }
-	t.Cleanup(func() { watchClock = time.Now })
+	wallClock = func() time.Time { return noon }
+	t.Cleanup(func() { wallClock = time.Now })
 	golden(t, "session-watch.txt", serve(t, watchedFake()))
 }
 
