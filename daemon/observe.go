@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 )
 
 const (
-	// trimAfter is how many new sessions are worth a trim: their handshakes left that much garbage behind.
+	// trimAfter is how many new sessions, or sessions that came to rest, are worth a trim: they left that much garbage behind.
 	trimAfter = 256
 	// restAfter is how long a session is silent before what it needs only while something goes on is taken from it.
 	restAfter = 10 * time.Second
@@ -21,6 +22,7 @@ func (d *Daemon) observe(stop <-chan struct{}) {
 	defer tick.Stop()
 	d.history.begin(d.started)
 	var t trimmer
+	var rested uint64
 	for {
 		select {
 		case <-stop:
@@ -30,35 +32,39 @@ func (d *Daemon) observe(stop <-chan struct{}) {
 				totals := d.engine.Stats()
 				d.memory.sample(totals.Parked + totals.Live)
 				d.history.keep(now, d.moment)
-				d.restSessions(now)
+				rested += d.restSessions(now)
 			}
-			t.trim(d.accepted.Load())
+			t.trim(d.accepted.Load() + rested)
 		}
 	}
 }
 
-// trimmer gives the memory of a burst of handshakes back to the system once the burst is over.
+// trimmer gives the memory that a burst of sessions used for a moment back to the system once the burst is over.
 type trimmer struct{ trimmed, before uint64 }
 
-func (t *trimmer) trim(accepted uint64) {
-	if accepted == t.before && accepted-t.trimmed >= trimAfter {
+// trim is told once a second how many there were in all.
+func (t *trimmer) trim(n uint64) {
+	if n == t.before && n-t.trimmed >= trimAfter {
+		runtime.GC() // what a sync.Pool holds is let go by the second of two collections
 		debug.FreeOSMemory()
-		t.trimmed = accepted
+		t.trimmed = n
 	}
-	t.before = accepted
+	t.before = n
 }
 
-// restSessions takes the activity of the sessions that fell silent without ending a response.
-func (d *Daemon) restSessions(now time.Time) {
+// restSessions takes the activity of the sessions that fell silent without ending a response, and counts them.
+func (d *Daemon) restSessions(now time.Time) (rested uint64) {
 	for _, s := range d.sessions.all() {
 		silent := now.Sub(d.epoch) - time.Duration(s.heard.Load())
 		if silent < restAfter || silent >= restAfter+2*time.Second || s.heard.Load() == 0 {
 			continue // was there before, or never busy
 		}
 		s.upstream.relay.Inspect(func(at time.Duration, _ relay.Counters) {
-			if s.progress.ledger != nil {
+			if s.progress.ledger != nil && s.progress.active != nil {
 				s.progress.rest(at, s)
+				rested++
 			}
 		})
 	}
+	return rested
 }

@@ -36,9 +36,9 @@ func TestCaseJ1IdleSessionsCostLittle(t *testing.T) {
 	for _, c := range openSessions(t, d.listen, warmUp) { // what the first session costs once, such as the program's own pages
 		c.Close()
 	}
-	before := d.settled(t, 0)
+	before := d.settled(t, 0, 6*time.Second)
 	conns := openSessions(t, d.listen, idleSessions)
-	idle := d.settled(t, idleSessions)
+	idle := d.settled(t, idleSessions, 6*time.Second)
 	each := float64(idle.GetRssBytes()-before.GetRssBytes()) / idleSessions
 	t.Logf("%d idle sessions: %.0f bytes each over %d kB, %d goroutines (%d without sessions)",
 		idleSessions, each, before.GetRssBytes()>>10, idle.GetGoroutines(), before.GetGoroutines())
@@ -53,7 +53,7 @@ func TestCaseJ1IdleSessionsCostLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	after := d.settled(t, idleSessions)
+	after := d.settled(t, idleSessions, 20*time.Second)
 	t.Logf("after a message of %d kB each: %d kB resident, %d kB before", chunk>>10, after.GetRssBytes()>>10, idle.GetRssBytes()>>10)
 	if limit := idle.GetRssBytes() + idle.GetRssBytes()/5; after.GetRssBytes() > limit {
 		t.Errorf("%d bytes resident after talking, want at most %d", after.GetRssBytes(), limit)
@@ -175,15 +175,14 @@ func (d *daemon) stats(t *testing.T) *rtdv1.Stats {
 	return s
 }
 
-// settled waits until rtd holds n sessions and nothing for a slow peer, and returns the leanest of the snapshots of the
-// seconds in which it gives back what the handshakes left.
-func (d *daemon) settled(t *testing.T, n uint32) *rtdv1.Memory {
+// settled waits until rtd holds n sessions and nothing for a slow peer, and returns the leanest of the snapshots of a
+// time in which it gives back what was used for a moment.
+func (d *daemon) settled(t *testing.T, n uint32, within time.Duration) *rtdv1.Memory {
 	t.Helper()
-	const seconds = 6
-	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), within+startTimeout)
 	defer cancel()
 	var least *rtdv1.Memory
-	calm := 0
+	var calm time.Duration
 	for s, err := range d.client(t).WatchStats(ctx, time.Second) {
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +195,7 @@ func (d *daemon) settled(t *testing.T, n uint32) *rtdv1.Memory {
 		if least == nil || m.GetRssBytes() < least.GetRssBytes() {
 			least = m
 		}
-		if calm++; calm == seconds {
+		if calm += time.Second; calm == within {
 			return least
 		}
 	}
