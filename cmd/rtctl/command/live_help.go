@@ -12,7 +12,7 @@ s, S      next, last way to sort sessions: traffic, age,
           quiet, first audio, turns, held, added
 r         the other way round
 /         only sessions with these words in their id,
-          state, target, pool, client, key or request
+          state, model, target, pool, client, key, request
 esc       all sessions again
 arrows    scroll; also page up, page down, home, end
 

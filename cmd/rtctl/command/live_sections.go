@@ -122,7 +122,7 @@ func humanRate(v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return none
-	case v < 100:
+	case v > 0 && v < 100:
 		return digits(v)
 	}
 	return humanCount(uint64(math.Round(v)))
@@ -160,20 +160,16 @@ func (l *live) sessions(rows []sessionRow) *grid {
 		{name: "SESSION", min: 24}, {name: "POOL", min: 6}, {name: "AGE", right: true, min: 6}, {name: "QUIET", right: true, min: 6, rank: 2},
 		{name: "UP/S", right: true, min: 8}, {name: "DOWN/S", right: true, min: 8}, {name: "AUDIO", right: true, min: 6, rank: 1},
 		{name: "TURNS", right: true, rank: 3}, {name: "HELD", right: true, min: 8, rank: 4}, {name: "ADDED", right: true, min: 6, rank: 5},
-		{name: "STATE", min: 7, rank: 6}, {name: "CLIENT", min: 15, rank: 8}, {name: "KEY", min: 6, rank: 9}, {name: "TARGET", min: 8, rank: 7},
+		{name: "STATE", min: 7, rank: 6}, {name: "MODEL", min: 8, rank: 7}, {name: "KEY", min: 6, rank: 8}, {name: "CLIENT", min: 15, rank: 9}, {name: "TARGET", min: 8, rank: 10},
 	}}
 	for _, r := range rows {
 		style := plain
 		if r.GetState() != rtdv1.SessionState_SESSION_STATE_OPEN {
 			style = l.theme.faint
 		}
-		key := r.GetKeyName()
-		if key == "" {
-			key = none
-		}
 		g.add(style, r.GetId(), poolResult(r.GetResult()), span(r.GetAge()), span(r.GetQuiet()), humanByteRate(r.up), humanByteRate(r.down),
 			span(r.GetResponses().GetFirstAudio().GetLast()), humanCount(r.GetResponses().GetStarted()), humanBytes(float64(r.GetHeldBytes())),
-			span(durationpb.New(sessionAdded(r.Session))), sessionState(r.Session), r.GetClientAddress(), key, r.GetTarget())
+			span(durationpb.New(sessionAdded(r.Session))), sessionState(r.Session), orNone(r.GetModel()), orNone(r.GetKeyName()), r.GetClientAddress(), r.GetTarget())
 	}
 	return g
 }

@@ -204,7 +204,7 @@ func (l *live) selected() []sessionRow {
 	var rows []sessionRow
 	for _, r := range l.shown.sessions {
 		text := strings.ToLower(strings.Join([]string{
-			r.GetId(), sessionState(r.Session), r.GetTarget(), poolResult(r.GetResult()), r.GetClientAddress(), r.GetKeyName(), r.GetRequestId(), r.GetUpstreamSessionId(),
+			r.GetId(), sessionState(r.Session), r.GetModel(), r.GetTarget(), poolResult(r.GetResult()), r.GetClientAddress(), r.GetKeyName(), r.GetRequestId(), r.GetUpstreamSessionId(),
 		}, " "))
 		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
 			rows = append(rows, r)

@@ -50,7 +50,7 @@ func liveStats(second int) *rtdv1.Stats {
 func liveSession(n int, age time.Duration) *rtdv1.Session {
 	s := &rtdv1.Session{
 		Id: fmt.Sprintf("rts_%020d", n), State: rtdv1.SessionState_SESSION_STATE_OPEN, Target: "openai/gpt-realtime", Result: rtdv1.PoolResult_POOL_RESULT_HIT,
-		ClientAddress: fmt.Sprintf("192.0.2.%d:50123", n), Age: durationpb.New(age), Quiet: durationpb.New(time.Duration(50-n) * time.Millisecond), KeyName: "web",
+		ClientAddress: fmt.Sprintf("192.0.2.%d:50123", n), Age: durationpb.New(age), Quiet: durationpb.New(time.Duration(50-n) * time.Millisecond), KeyName: "web", Model: "gpt-realtime",
 		Responses: &rtdv1.Responses{Started: uint64(n), FirstAudio: &rtdv1.Measure{Last: durationpb.New(time.Duration(300+n) * time.Millisecond)}},
 		Up:        &rtdv1.Flow{Bytes: uint64(age.Seconds()) * 1000 * uint64(n), AddedMax: durationpb.New(time.Duration(n) * 10 * time.Microsecond)},
 		Down:      &rtdv1.Flow{Bytes: uint64(age.Seconds()) * 4000 * uint64(n)},
