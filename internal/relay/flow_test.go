@@ -265,7 +265,8 @@ func TestAPingBehindAStalledReaderIsAnswered(t *testing.T) {
 
 func TestBackPressureStopsThePongTimer(t *testing.T) {
 	onEach(t, Config{}, func(b *bench) {
-		p := b.pair(Upstream{PingInterval: 50 * time.Millisecond, PongTimeout: 100 * time.Millisecond}, Client{PingInterval: -1})
+		// The timeout is long enough for a busy machine, where the sender may have to wait for a processor.
+		p := b.pair(Upstream{PingInterval: 200 * time.Millisecond, PongTimeout: 600 * time.Millisecond}, Client{PingInterval: -1})
 		message := p.up.Frame(true, wiretest.Binary, make([]byte, 1<<20))
 		const messages = 40
 		var sender sync.WaitGroup
@@ -274,10 +275,11 @@ func TestBackPressureStopsThePongTimer(t *testing.T) {
 			for range messages {
 				if err := p.up.TrySend(message); err != nil {
 					b.Error(err)
+					return
 				}
 			}
 		})
-		time.Sleep(600 * time.Millisecond) // the client does not read; the upstream's frames lie unread
+		time.Sleep(1200 * time.Millisecond) // the client does not read; the upstream's frames lie unread
 		for range messages {
 			if f := p.cl.ReadFrame(); len(f.Payload) != 1<<20 {
 				b.Fatalf("frame %#x of %d bytes", f.Op, len(f.Payload))
