@@ -112,9 +112,12 @@ func sessionRows(before []sessionRow, now []*rtdv1.Session) []sessionRow {
 	rows := make([]sessionRow, 0, len(now))
 	for _, s := range now {
 		row := sessionRow{s, math.NaN(), math.NaN()}
-		old := known[s.GetId()]
-		// A session that is new has relayed all it has within its age.
-		if seconds := (s.GetAge().AsDuration() - old.GetAge().AsDuration()).Seconds(); seconds > 0 {
+		old, met := known[s.GetId()]
+		seconds := (s.GetAge().AsDuration() - old.GetAge().AsDuration()).Seconds()
+		if !met {
+			seconds = max(seconds, 1) // it has relayed all it has in its life, which may have hardly begun
+		}
+		if seconds > 0 {
 			row.up = float64(s.GetUp().GetBytes()-old.GetUp().GetBytes()) / seconds
 			row.down = float64(s.GetDown().GetBytes()-old.GetDown().GetBytes()) / seconds
 		}

@@ -147,5 +147,17 @@ func TestTopOpensOnTheSessions(t *testing.T) {
 	f.waitClean(t)
 }
 
+// A terminal that cannot be written all over gets the plain tables.
+func TestNoLiveViewOnADumbTerminal(t *testing.T) {
+	f := serve(t, newFake(warmPool()))
+	w := watch(t, f, "TERM=dumb", "top")
+	if seen := w.see("s-3"); strings.Contains(seen, "\x1b") {
+		t.Errorf("it steers the terminal: %q", seen)
+	}
+	if err := w.cmd.Wait(); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
+}
+
 // coloured finds what sets a colour.
 var coloured = regexp.MustCompile("\x1b\\[([0-9;]*;)?(3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m")

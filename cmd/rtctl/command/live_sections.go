@@ -132,7 +132,7 @@ func humanByteRate(v float64) string {
 	if math.IsNaN(v) {
 		return none
 	}
-	return humanBytes(v)
+	return humanBytes(math.Round(v))
 }
 
 func (l *live) memory() *grid {
@@ -168,10 +168,18 @@ func (l *live) sessions(rows []sessionRow) *grid {
 			style = l.theme.faint
 		}
 		g.add(style, r.GetId(), poolResult(r.GetResult()), span(r.GetAge()), span(r.GetQuiet()), humanByteRate(r.up), humanByteRate(r.down),
-			span(r.GetResponses().GetFirstAudio().GetLast()), humanCount(r.GetResponses().GetStarted()), humanBytes(float64(r.GetHeldBytes())),
+			firstAudio(r.Session), humanCount(r.GetResponses().GetStarted()), humanBytes(float64(r.GetHeldBytes())),
 			span(durationpb.New(sessionAdded(r.Session))), sessionState(r.Session), orNone(r.GetModel()), orNone(r.GetKeyName()), r.GetClientAddress(), r.GetTarget())
 	}
 	return g
+}
+
+func firstAudio(s *rtdv1.Session) string {
+	m := s.GetResponses().GetFirstAudio()
+	if m.GetCount() == 0 {
+		return none
+	}
+	return span(m.GetLast())
 }
 
 // totals is what there is of sessions in one line, trouble first: the end of it may be cut.

@@ -51,7 +51,7 @@ func liveSession(n int, age time.Duration) *rtdv1.Session {
 	s := &rtdv1.Session{
 		Id: fmt.Sprintf("rts_%020d", n), State: rtdv1.SessionState_SESSION_STATE_OPEN, Target: "openai/gpt-realtime", Result: rtdv1.PoolResult_POOL_RESULT_HIT,
 		ClientAddress: fmt.Sprintf("192.0.2.%d:50123", n), Age: durationpb.New(age), Quiet: durationpb.New(time.Duration(50-n) * time.Millisecond), KeyName: "web", Model: "gpt-realtime",
-		Responses: &rtdv1.Responses{Started: uint64(n), FirstAudio: &rtdv1.Measure{Last: durationpb.New(time.Duration(300+n) * time.Millisecond)}},
+		Responses: &rtdv1.Responses{Started: uint64(n), FirstAudio: &rtdv1.Measure{Count: uint64(n / 2), Last: durationpb.New(time.Duration(300+n) * time.Millisecond)}},
 		Up:        &rtdv1.Flow{Bytes: uint64(age.Seconds()) * 1000 * uint64(n), AddedMax: durationpb.New(time.Duration(n) * 10 * time.Microsecond)},
 		Down:      &rtdv1.Flow{Bytes: uint64(age.Seconds()) * 4000 * uint64(n)},
 	}
@@ -331,6 +331,9 @@ func TestSessionRowsKnowTheirRates(t *testing.T) {
 	old := sessionRows(nil, []*rtdv1.Session{liveSession(1, 10*time.Second)})
 	if old[0].up != 1000 || old[0].down != 4000 {
 		t.Fatalf("a session seen first: %v up, %v down; want the mean of its life", old[0].up, old[0].down)
+	}
+	if young := sessionRows(nil, []*rtdv1.Session{{Age: durationpb.New(time.Millisecond), Up: &rtdv1.Flow{Bytes: 500}}}); young[0].up != 500 {
+		t.Fatalf("500 bytes in a millisecond are %v a second", young[0].up)
 	}
 	now := liveSession(1, 12*time.Second)
 	now.Up.Bytes += 500
