@@ -198,7 +198,7 @@ func TestMachinePath(t *testing.T) {
 	f(`dir := "/`+`root/x"`, true)
 	f("/"+"home/ann/src", true)
 	f("/run/rtd/rtd.sock", false)
-	f("internal/work/x", false)
+	f("internal/"+"work/x", false)
 	f("https://example.com/home/ann/", false)
 }
 
