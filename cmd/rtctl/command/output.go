@@ -10,10 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// emit writes a result in the chosen form: doc as indented JSON, or the text.
+// emit writes a result in the chosen form: doc as indented JSON or as YAML, or the text.
 func (a *app) emit(doc any, text string) error {
-	if a.format == formatJSON {
+	switch a.format {
+	case formatJSON:
 		return writeJSON(a.stdout, doc)
+	case formatYAML:
+		return writeYAML(a.stdout, "", doc)
 	}
 	_, err := io.WriteString(a.stdout, printable(text))
 	return err
@@ -36,8 +39,13 @@ func printable(text string) string {
 	}, text)
 }
 
-// emitLine writes doc as one line of JSON.
-func (a *app) emitLine(doc any) error { return newEncoder(a.stdout).Encode(doc) }
+// emitLine writes doc as one of many: a line of JSON, or a document of a YAML stream.
+func (a *app) emitLine(doc any) error {
+	if a.format == formatYAML {
+		return writeYAML(a.stdout, "---\n", doc)
+	}
+	return newEncoder(a.stdout).Encode(doc)
+}
 
 func newEncoder(w io.Writer) *json.Encoder {
 	encoder := json.NewEncoder(w)

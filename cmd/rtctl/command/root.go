@@ -29,7 +29,7 @@ drain forced sessions to end.`,
 	}
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.endpoint, "endpoint", "", "control socket of the daemon, a path or unix:///path")
-	flags.VarP(&a.format, "output", "o", "form of the output, table or json")
+	flags.VarP(&a.format, "output", "o", "form of the output, table, json or yaml")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%s", err) })
 
 	group(root,
@@ -133,16 +133,17 @@ type format string
 const (
 	formatTable format = "table"
 	formatJSON  format = "json"
+	formatYAML  format = "yaml"
 )
 
-var formats = []format{formatTable, formatJSON}
+var formats = []format{formatTable, formatJSON, formatYAML}
 
 func (f *format) String() string { return string(*f) }
 func (f *format) Type() string   { return "FORMAT" }
 
 func (f *format) Set(value string) error {
 	if !slices.Contains(formats, format(value)) {
-		return fmt.Errorf("it is table or json")
+		return fmt.Errorf("it is table, json or yaml")
 	}
 	*f = format(value)
 	return nil

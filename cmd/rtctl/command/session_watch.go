@@ -73,7 +73,7 @@ func watchSessions(ctx context.Context, a *app, filter *sessionFilter) error {
 
 func (a *app) emitSessionEvent(now time.Time, e *rtdv1.WatchSessionsResponse, dropped uint64) error {
 	kind := word(e.GetEvent().String(), "EVENT_")
-	if a.format == formatJSON {
+	if a.format != formatTable {
 		return a.emitLine(sessionEventDocument{now.UTC(), kind, dropped, documentSession(e.GetSession())})
 	}
 	line := fmt.Sprintf("%s  %-7s  %s\n", now.Local().Format(time.TimeOnly), kind, strings.ReplaceAll(eventLine(e.GetSession()), "\n", " ")) // what peers word has no lines

@@ -76,7 +76,7 @@ func (f *simFlags) run(cmd *cobra.Command, a *app) error {
 	}
 	doc := simDocument{server.URL()}
 	show := a.emit
-	if a.format == formatJSON {
+	if a.format != formatTable {
 		show = func(doc any, _ string) error { return a.emitLine(doc) }
 	}
 	if err := show(doc, doc.URL+"\n"); err != nil {

@@ -86,7 +86,7 @@ func watchStats(ctx context.Context, a *app, interval time.Duration) error {
 			return nil // interrupted
 		case err != nil:
 			return err
-		case a.format == formatJSON:
+		case a.format != formatTable:
 			err = a.emitLine(documentStats(stats))
 		default:
 			heading := fmt.Sprintf("%s, every %s\n\n", stats.GetTime().AsTime().Local().Format(time.TimeOnly), interval)
