@@ -17,7 +17,7 @@ type logTail struct {
 	next int
 }
 
-func newLogTail(max int) *logTail { return &logTail{max: max} }
+func newLogTail(size int) *logTail { return &logTail{max: size} }
 
 // Write implements io.Writer and never fails.
 func (t *logTail) Write(p []byte) (int, error) {
