@@ -52,7 +52,7 @@ func (p *progress) release(to sink) {
 	if p.active == nil {
 		return
 	}
-	p.flush(to)
+	p.settleAll(to)
 	a := p.active
 	p.active = nil
 	*a = activity{open: spare(a.open), asked: spare(a.asked)}
@@ -73,7 +73,7 @@ func (p *progress) rest(now time.Duration, to sink) {
 		return
 	}
 	for dir := range a.tracks {
-		if t := &a.tracks[dir]; t.chunks > 0 || t.cadence.Last() != 0 && now-t.cadence.Last() < stats.Pause {
+		if t := &a.tracks[dir]; t.passed < t.n || t.last != 0 && now-t.last < stats.Pause {
 			return
 		}
 	}

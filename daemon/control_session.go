@@ -125,10 +125,10 @@ type look struct {
 
 func (s *session) look() (l look) {
 	if s.over.Load() {
-		return look{progress: s.progress.copy(), counters: s.end.Counters, end: s.end}
+		return look{progress: s.progress.copy(s), counters: s.end.Counters, end: s.end}
 	}
 	s.upstream.relay.Inspect(func(at time.Duration, c relay.Counters) {
-		l = look{s.progress.copy(), c, at, s.end}
+		l = look{s.progress.copy(s), c, at, s.end}
 	})
 	if l.end != nil {
 		l.counters = l.end.Counters

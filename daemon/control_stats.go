@@ -187,7 +187,7 @@ func relayMessage(now *moment) *rtdv1.Relay {
 func flowMessage(now *moment, dir relay.Dir) *rtdv1.Flow {
 	var spent stats.Histogram
 	for r := range stats.NumResults {
-		spent.Merge(now.snapshot.Merged(nil, stats.Result(r), samplePhases[dir][sampleAdded]))
+		spent.Merge(now.snapshot.Merged(nil, stats.Result(r), added[dir]))
 	}
 	return &rtdv1.Flow{
 		Frames: now.relay.Frames[dir], Messages: now.relay.Messages[dir], Bytes: now.relay.Bytes[dir],

@@ -55,7 +55,7 @@ func TestFramesDoNotAllocate(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations for a frame up and two down, want none", n)
 	}
-	p := s.progress.copy()
+	p := s.progress.copy(s)
 	if p.jitter[relay.Up].out.count < 1000 || p.jitter[relay.Down].in.count < 1000 || p.firstText.count != 1 {
 		t.Errorf("the frames were not looked at: %+v", p)
 	}

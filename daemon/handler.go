@@ -63,7 +63,9 @@ func (s *session) record(p stats.Phase, d time.Duration) {
 }
 
 // recordAll implements sink.
-func (s *session) recordAll(p stats.Phase, ns []uint32) { s.totals.RecordAll(s.result, p, ns) }
+func (s *session) recordAll(p stats.Phase, samples []time.Duration) {
+	s.totals.RecordAll(s.result, p, samples)
+}
 
 // count implements sink.
 func (s *session) count(c stats.Counter, n uint64) { s.totals.Count(s.result, c, n) }

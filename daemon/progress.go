@@ -72,7 +72,7 @@ func (m *measure) add(d time.Duration) {
 // sink is where a mark also goes: the aggregates of the daemon.
 type sink interface {
 	record(stats.Phase, time.Duration)
-	recordAll(phase stats.Phase, ns []uint32)
+	recordAll(phase stats.Phase, samples []time.Duration)
 	count(stats.Counter, uint64)
 }
 
@@ -146,7 +146,7 @@ func (p *progress) begin(key uint64, at time.Duration, to sink) *turn {
 	a := p.activate()
 	t, asked, lost := a.begin(key, at)
 	p.unmarked = unmarked{}
-	a.tracks[relay.Down].cadence.Break()
+	a.tracks[relay.Down].broken = true
 	p.responses.started++
 	to.count(stats.Started, 1)
 	p.lose(lost, to)
@@ -261,27 +261,20 @@ func sumUsage(a, b dialect.Usage) dialect.Usage {
 	}
 }
 
-// copy is p for others to read.
-func (p *progress) copy() progress {
+// copy is p, with everything worked out, for others to read. It is called where p may be written, unless the session has
+// ended.
+func (p *progress) copy(to sink) progress {
 	c := *p
 	c.ledger, c.active = new(ledger), nil
 	if p.ledger == nil {
 		return c
 	}
-	*c.ledger = *p.ledger
-	a := p.active
-	if a == nil {
-		return c
+	if p.active != nil {
+		p.settleAll(to)
 	}
-	c.responses.open, c.activeBytes = uint32(len(a.open)), a.bytes()
-	for dir := range a.tracks {
-		t := &a.tracks[dir]
-		for kind := range sampleKinds {
-			c.jitter[dir].add(kind, t.gathered(kind, nil))
-		}
-		if gap := t.cadence.Median(); gap > 0 {
-			c.jitter[dir].gap = gap
-		}
+	*c.ledger = *p.ledger
+	if a := p.active; a != nil {
+		c.responses.open, c.activeBytes = uint32(len(a.open)), a.bytes()
 	}
 	return c
 }

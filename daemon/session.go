@@ -77,7 +77,7 @@ func (s *session) finish() {
 	args := []any{
 		"session", s.id, "client", s.client, "key", s.key, "model", s.model, "upstream", s.upstream.info.ID, "pool", s.result.String(),
 		"ready", time.Duration(s.ready.Load()), "duration", time.Since(s.accepted).Round(time.Millisecond),
-		"turns", s.progress.copy().whole.count, "frames_up", c.Frames[relay.Up], "frames_down", c.Frames[relay.Down],
+		"turns", s.progress.copy(s).whole.count, "frames_up", c.Frames[relay.Up], "frames_down", c.Frames[relay.Down],
 		"bytes_up", c.Bytes[relay.Up], "bytes_down", c.Bytes[relay.Down],
 		"ended_by", s.end.By.String(), "code", int(s.end.Code),
 	}

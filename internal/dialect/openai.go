@@ -68,11 +68,24 @@ func (d *openAI) Target(up Upstream, ask Ask) (Target, error) {
 	return t, nil
 }
 
+// The beginnings of nearly all messages of a call, as most write them: audio up and down.
+const (
+	appendPrefix = `{"type":"input_audio_buffer.append"`
+	audioPrefix  = `{"type":"response.output_audio.delta"`
+)
+
+func hasPrefix(b []byte, prefix string) bool {
+	return len(b) >= len(prefix) && string(b[:len(prefix)]) == prefix
+}
+
 // NewReady implements Dialect.
 func (d *openAI) NewReady() Ready { return openAIReady{d} }
 
 // ServerEvent implements Dialect.
 func (d *openAI) ServerEvent(head, tail []byte) Event {
+	if hasPrefix(head, audioPrefix) {
+		return EventAudioDelta
+	}
 	raw := findString(head, tail, "type")
 	if raw == nil {
 		return EventNone
@@ -107,6 +120,9 @@ func (d *openAI) ServerEvent(head, tail []byte) Event {
 
 // ClientEvent implements Dialect.
 func (d *openAI) ClientEvent(head, tail []byte) Event {
+	if hasPrefix(head, appendPrefix) {
+		return EventAppend
+	}
 	c := cursor{b: head}
 	key, ok := c.firstKey()
 	if ok && equals(key, "audio") { // only an append has it, and its type may be a megabyte away

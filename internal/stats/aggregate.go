@@ -50,15 +50,15 @@ func (a *Aggregate) Record(r Result, p Phase, d time.Duration) {
 	c.mu.Unlock()
 }
 
-// RecordAll counts samples in nanoseconds, for a caller that gathers them: what many do often is cheaper done in batches.
-func (a *Aggregate) RecordAll(r Result, p Phase, ns []uint32) {
-	if int(r) >= NumResults || int(p) >= NumPhases {
+// RecordAll counts samples, for a caller that gathers them: what many do often is cheaper done in batches.
+func (a *Aggregate) RecordAll(r Result, p Phase, samples []time.Duration) {
+	if int(r) >= NumResults || int(p) >= NumPhases || len(samples) == 0 {
 		return
 	}
 	c := &a.cells[r][p]
 	c.mu.Lock()
-	for _, d := range ns {
-		c.h.Record(time.Duration(d))
+	for _, d := range samples {
+		c.h.Record(d)
 	}
 	c.mu.Unlock()
 }
