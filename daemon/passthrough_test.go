@@ -194,6 +194,19 @@ func TestCaseI3CredentialsDoNotCrossTheNetworkInClear(t *testing.T) {
 	f(true, func(c *Config) { up(c).BaseURL = mustURL(t, "ws://127.0.0.2/v1") })
 }
 
+func TestATokenOfOpenTimesDoesNotOpenTheGatewaysAccount(t *testing.T) {
+	up := wiretest.NewUpstream(t, wiretest.Ready)
+	r := startRig(t, up, 0)
+	token := r.mint(t, `{"max_uses":5}`)
+	r.session(bearer + token)
+	r.reload(passing)
+	dials := up.Dials()
+	r.refused(http.StatusUnauthorized, "invalid_token", wiretest.HSWith("", bearer+token))
+	if n := up.Dials() - dials; n != 0 {
+		t.Errorf("%d dials", n)
+	}
+}
+
 func mustURL(t *testing.T, s string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(s)

@@ -331,3 +331,19 @@ func FuzzClaims(f *testing.F) {
 		}
 	})
 }
+
+func TestATokenWithoutAKeyOpensNothingOnceAClientMustBringSomething(t *testing.T) {
+	a := mustNew(t, Config{})
+	token := mint(t, a, "", Wish{Model: "m", Uses: 9})
+	if _, err := open(t, a, token, Admission{Model: "m"}, now); err != nil {
+		t.Fatal(err)
+	}
+	for _, cfg := range []Config{{PassThrough: true}, {Keys: []Key{key("web")}}, {PassThrough: true, Keys: []Key{key("web")}}} {
+		b, err := a.With(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.Identify(token, now)
+		expect(t, err, ReasonTokenInvalid)
+	}
+}
