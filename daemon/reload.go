@@ -34,9 +34,14 @@ type Changes struct {
 // made; one whose target stays takes its new limits, and a new size if that is not what the last configuration said: an
 // operator's resize and pause are kept. What cannot change while the daemon runs fails with ErrFixed.
 func (d *Daemon) Reload(cfg Config) (Changes, error) {
-	cfg = cfg.withDefaults()
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
+	return d.reload(cfg)
+}
+
+// reload is Reload with the lock held.
+func (d *Daemon) reload(cfg Config) (Changes, error) {
+	cfg = cfg.withDefaults()
 	if !d.isReady() {
 		return Changes{}, errStarting
 	}
@@ -82,7 +87,10 @@ func (d *Daemon) ReloadFromSource() (Changes, error) {
 	return changes, nil
 }
 
+// reloadFromSource reads and applies under one lock: what was read before another reload must not be put in force after it.
 func (d *Daemon) reloadFromSource() (Changes, error) {
+	d.reloading.Lock()
+	defer d.reloading.Unlock()
 	source := d.current().cfg.Source
 	if source == nil {
 		return Changes{}, ErrNoSource
@@ -91,7 +99,7 @@ func (d *Daemon) reloadFromSource() (Changes, error) {
 	if err != nil {
 		return Changes{}, err
 	}
-	return d.Reload(cfg)
+	return d.reload(cfg)
 }
 
 func (d *Daemon) isReady() bool {
