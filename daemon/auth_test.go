@@ -197,6 +197,30 @@ func TestLimitsAndTokensOutliveAReload(t *testing.T) {
 	}
 }
 
+func TestAReloadNeitherForgetsSessionsNorKeepsAnOldRate(t *testing.T) {
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, keyed(func(k *auth.Key) { k.MaxSessions, k.ConnectsPerSecond, k.Burst = 2, 0.01, 3 }))
+	hs := wiretest.HSWith("", bearer+clientKey)
+	keys := r.current().cfg.Auth.Keys
+	change := func(name string, rate float64, burst int) func(*Config) {
+		k := keys[0]
+		k.Name, k.ConnectsPerSecond, k.Burst = name, rate, burst
+		return func(c *Config) { c.Auth.Keys = []auth.Key{k} }
+	}
+	r.session(bearer + clientKey)
+	r.session(bearer + clientKey)
+	r.refused(http.StatusTooManyRequests, "too_many_sessions", hs)
+	r.refused(http.StatusTooManyRequests, "rate_limit_exceeded", hs)
+	r.reload(func(c *Config) { c.Auth.Keys = []auth.Key{{Name: "other", Digest: auth.DigestOf("sk-test-other")}} })
+	r.reload(change("renamed", 0.01, 3))
+	r.refused(http.StatusTooManyRequests, "rate_limit_exceeded", hs)
+	r.reload(change("web", 0.5, 3))
+	if after := r.refused(http.StatusTooManyRequests, "rate_limit_exceeded", hs).Get("Retry-After"); after != "2" {
+		t.Errorf("Retry-After %s, want 2 at one connect in 2 s", after)
+	}
+	r.reload(change("web", 0.5, 100))
+	r.refused(http.StatusTooManyRequests, "too_many_sessions", hs)
+}
+
 func TestWithoutKeysOnlyLoopbackIsServed(t *testing.T) {
 	f := func(want bool, addr string, change func(*Config)) {
 		t.Helper()

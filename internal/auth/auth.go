@@ -12,30 +12,24 @@ import (
 // Auth judges clients by one configuration. It is immutable but for what it counts, which it shares with the Auth it was
 // made from (With). It is safe for concurrent use.
 type Auth struct {
-	cfg      Config // with defaults
-	accounts map[string]*account
-	anyone   *account // clients without a key of the gateway
-	signer   signer
+	cfg    Config // with defaults
+	signer signer
 	*memory
 }
 
 // memory outlives reloads.
 type memory struct {
-	random []byte // the secret of this process
-	uses   uses
-}
-
-// account is what is counted of one key.
-type account struct {
-	sessions atomic.Int64
-	connects bucket
+	random   []byte // the secret of this process
+	uses     uses
+	accounts accounts
+	anyone   account // clients without a key of the gateway
 }
 
 // New returns the judge of cfg.
 func New(cfg Config) (*Auth, error) {
-	m := &memory{random: make([]byte, MinSecret), uses: uses{limit: maxTokensInUse, used: map[tokenID]use{}}}
+	m := &memory{random: make([]byte, MinSecret), uses: uses{limit: maxTokensInUse, used: map[tokenID]use{}}, accounts: accounts{all: map[Digest]*account{}}}
 	rand.Read(m.random) // never fails
-	return (&Auth{memory: m, anyone: &account{}}).With(cfg)
+	return (&Auth{memory: m}).With(cfg)
 }
 
 // With returns the judge of another configuration that goes on with what a counted: open sessions, connects and used
@@ -45,15 +39,11 @@ func (a *Auth) With(cfg Config) (*Auth, error) {
 		return nil, err
 	}
 	cfg = cfg.withDefaults()
-	next := &Auth{cfg: cfg, memory: a.memory, anyone: a.anyone, accounts: map[string]*account{}, signer: signer{cfg.Tokens.Secret}}
+	next := &Auth{cfg: cfg, memory: a.memory, signer: signer{cfg.Tokens.Secret}}
 	if len(cfg.Tokens.Secret) == 0 {
 		next.signer.secret = a.random
 	}
-	for _, k := range cfg.Keys {
-		if next.accounts[k.Name] = a.accounts[k.Name]; next.accounts[k.Name] == nil {
-			next.accounts[k.Name] = &account{}
-		}
-	}
+	a.accounts.forget(cfg.Keys, time.Now())
 	return next, nil
 }
 
@@ -175,15 +165,15 @@ func (a *Auth) Admit(id Identity, want Admission, now time.Time) (*Grant, error)
 			return denied(ReasonOrigin, "", 0)
 		}
 	}
-	g := &Grant{account: a.account(id)}
-	if id.key != nil {
-		if wait := g.account.connects.take(now, id.key.ConnectsPerSecond, id.key.Burst); wait > 0 {
-			return denied(ReasonRate, "", wait)
+	g := &Grant{account: &a.anyone}
+	if id.key == nil {
+		g.account.sessions.Add(1)
+	} else {
+		account, r, wait := a.accounts.enter(id.key, now)
+		if r != granted {
+			return denied(r, "", wait)
 		}
-	}
-	if n := g.account.sessions.Add(1); id.key != nil && id.key.MaxSessions > 0 && n > int64(id.key.MaxSessions) {
-		g.account.sessions.Add(-1)
-		return denied(ReasonSessions, "", sessionsRetryAfter)
+		g.account = account
 	}
 	if t := id.token; t != nil {
 		if r := a.uses.reserve(now, tokenID(t.ID), t.Uses, t.ends().Add(skew)); r != granted {
@@ -199,13 +189,6 @@ func (a *Auth) Admit(id Identity, want Admission, now time.Time) (*Grant, error)
 const sessionsRetryAfter = 5 * time.Second
 
 var retryAfter = map[Reason]time.Duration{ReasonTokenLoad: sessionsRetryAfter}
-
-func (a *Auth) account(id Identity) *account {
-	if id.key == nil {
-		return a.anyone
-	}
-	return a.accounts[id.key.Name]
-}
 
 // Release ends the session, or the attempt at one. opened says that there was one: then a use of its token is spent.
 // Only the first call counts.

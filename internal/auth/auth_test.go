@@ -30,8 +30,10 @@ func mustNew(t *testing.T, cfg Config) *Auth {
 // sessions counts those that are open by the name of their key; clients without one are "".
 func (a *Auth) sessions() map[string]int {
 	all := map[string]int{"": int(a.anyone.sessions.Load())}
-	for name, acc := range a.accounts {
-		all[name] = int(acc.sessions.Load())
+	a.accounts.mu.Lock()
+	defer a.accounts.mu.Unlock()
+	for _, k := range a.cfg.Keys {
+		all[k.Name] = int(a.accounts.of(&k).sessions.Load())
 	}
 	return all
 }
@@ -191,6 +193,97 @@ func TestConnectsOfAKeyAreBounded(t *testing.T) {
 	expect(t, connect(), ReasonRate)
 	if n := a.sessions()["one"]; n != 7 {
 		t.Errorf("%d sessions, want 7: a connect that was refused counts for nothing", n)
+	}
+}
+
+func TestARaisedRateAppliesToWhatIsOwed(t *testing.T) {
+	limited := func(rate float64, burst int) Config {
+		return Config{Keys: []Key{key("one", func(k *Key) { k.ConnectsPerSecond, k.Burst = rate, burst })}}
+	}
+	a := mustNew(t, limited(0.01, 5))
+	at := now
+	connect := func() error {
+		_, err := open(t, a, "sk-test-one", Admission{}, at)
+		return err
+	}
+	reload := func(rate float64, burst int) {
+		t.Helper()
+		var err error
+		if a, err = a.With(limited(rate, burst)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := func(want time.Duration) {
+		t.Helper()
+		if d := expect(t, connect(), ReasonRate); d.RetryAfter != want {
+			t.Errorf("told to wait %v, want %v", d.RetryAfter, want)
+		}
+	}
+	connects := func(n int) {
+		t.Helper()
+		for i := range n {
+			if err := connect(); err != nil {
+				t.Fatalf("connect %d: %v", i+1, err)
+			}
+		}
+	}
+	connects(5)
+	refused(100 * time.Second)
+	reload(10, 5) // what is owed comes back sooner
+	refused(100 * time.Millisecond)
+	reload(10, 8) // and more may be owed
+	connects(3)
+	refused(100 * time.Millisecond)
+	reload(1, 2) // what is owed beyond the burst is let go
+	refused(time.Second)
+	reload(0, 0)
+	connects(20)
+	reload(1, 2)
+	refused(time.Second)
+	at = at.Add(2 * time.Second)
+	connects(2)
+	refused(time.Second)
+}
+
+func TestAKeyKeepsItsCountsWhenItIsGoneForAWhileOrRenamed(t *testing.T) {
+	at := time.Now() // forget looks at the clock
+	named := func(name string) Config {
+		return Config{Keys: []Key{key("other"), {Name: name, Digest: DigestOf("sk-test-one"), MaxSessions: 2, ConnectsPerSecond: 0.001, Burst: 3}}}
+	}
+	a := mustNew(t, named("one"))
+	var grants []*Grant
+	for range 2 {
+		g, err := open(t, a, "sk-test-one", Admission{}, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		grants = append(grants, g)
+	}
+	denied := func(cfg Config, want Reason) {
+		t.Helper()
+		var err error
+		if a, err = a.With(cfg); err != nil {
+			t.Fatal(err)
+		}
+		_, err = open(t, a, "sk-test-one", Admission{}, at)
+		expect(t, err, want)
+	}
+	without := Config{Keys: []Key{key("other")}}
+	denied(without, ReasonUnknownKey)
+	denied(named("one"), ReasonSessions) // the third connect
+	denied(named("renamed"), ReasonRate)
+	for _, g := range grants {
+		g.Release(true)
+	}
+	denied(without, ReasonUnknownKey)
+	denied(named("one"), ReasonRate) // without a session, what it owes is still kept
+	denied(without, ReasonUnknownKey)
+	if n := len(a.accounts.all); n != 1 {
+		t.Errorf("%d accounts, want that of the key that owes", n)
+	}
+	a.accounts.forget(without.Keys, at.Add(time.Hour))
+	if n := len(a.accounts.all); n != 0 {
+		t.Errorf("%d accounts are kept that say nothing", n)
 	}
 }
 

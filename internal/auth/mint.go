@@ -33,7 +33,7 @@ func (a *Auth) Mint(id Identity, wish Wish, now time.Time) (Minted, error) {
 		return Minted{}, &DeniedError{Reason: ReasonTokenUnusable, Key: id.KeyName()}
 	}
 	if id.key != nil {
-		if wait := a.account(id).connects.take(now, id.key.ConnectsPerSecond, id.key.Burst); wait > 0 {
+		if wait := a.accounts.connect(id.key, now); wait > 0 {
 			return Minted{}, &DeniedError{Reason: ReasonRate, Key: id.KeyName(), RetryAfter: wait}
 		}
 	}
