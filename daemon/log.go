@@ -29,3 +29,17 @@ func newLogger(w io.Writer, level hclog.Level, format string, r *redact.Redactor
 		TimeFormat: "2006-01-02T15:04:05.000Z07:00",
 	})
 }
+
+// shown takes the credentials of the clients that are there out of the texts among the values of a line. It does so
+// before the line is rendered, so that nobody's credential can change more than the value it stands in.
+func (d *Daemon) shown(args ...any) []any {
+	for i := 1; i < len(args); i += 2 {
+		switch v := args[i].(type) {
+		case string:
+			args[i] = d.redact.String(v)
+		case error:
+			args[i] = d.redact.String(v.Error())
+		}
+	}
+	return args
+}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtd-project/rtd/internal/auth"
 	"github.com/rtd-project/rtd/internal/dialect"
 	"github.com/rtd-project/rtd/internal/wiretest"
 )
@@ -214,4 +215,42 @@ func mustURL(t *testing.T, s string) *url.URL {
 		t.Fatal(err)
 	}
 	return u
+}
+
+// TestAClientWithTheGatewaysOwnKeyHasAPoolApart: what it does with that key must not cost the gateway its pool.
+func TestAClientWithTheGatewaysOwnKeyHasAPoolApart(t *testing.T) {
+	up := wiretest.NewUpstream(t, wiretest.Ready)
+	r := startRig(t, up, 1, passing, func(c *Config) {
+		c.Auth.Keys = []auth.Key{{Name: "web", Digest: auth.DigestOf("sk-test-web")}} // whose clients use the gateway's
+	})
+	r.awaitIdle(1)
+	gateway := r.pool()
+	for range 2 { // the first proves the key, the second meets its pool
+		r.session(bearer + testKey).Close()
+	}
+	r.await("a pool of the client's own", func() bool { return len(r.pools.List()) == 2 })
+	for _, p := range r.pools.List() {
+		if p != gateway && p.Key() == gateway.Key() {
+			t.Error("two pools of one key")
+		}
+	}
+	if s := gateway.Stats(); s.Takes != 0 {
+		t.Errorf("the client took %d sessions of the gateway's", s.Takes)
+	}
+}
+
+// TestAReloadHoldsForConnectionsAcceptedBefore: what counts is when the request came.
+func TestAReloadHoldsForConnectionsAcceptedBefore(t *testing.T) {
+	key := func(c *Config) { c.Auth.Keys = []auth.Key{{Name: "web", Digest: auth.DigestOf("sk-test-revoked")}} }
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, key)
+	early := wiretest.Dial(t, r.addr)
+	request := wiretest.HSWith("", bearer+"sk-test-revoked")
+	early.SendString(request[:40])
+	cfg := r.current().cfg
+	cfg.Auth.Keys = []auth.Key{{Name: "other", Digest: auth.DigestOf("sk-test-other")}}
+	if _, err := r.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	early.SendString(request[40:])
+	early.ExpectStatus(http.StatusUnauthorized)
 }

@@ -63,6 +63,7 @@ func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
 	uncut := context.AfterFunc(ctx, func() { raw.Close() }) // a stop does not wait for a request that may never come
 	req, early, err := wire.ReadRequestOr(conn, max(time.Until(deadline), time.Nanosecond), mintRequest)
 	uncut()
+	set = d.current() // a reload holds for every request that comes after it, however old its connection
 	switch {
 	case err != nil:
 		return func() { d.refuseRequest(conn, err) }
@@ -129,7 +130,7 @@ func (d *Daemon) refuseRequest(conn net.Conn, err error) {
 	if !errors.As(err, &bad) {
 		return
 	}
-	d.log.Debug("request refused", "client", remote(conn), "status", bad.Status, "error", err)
+	d.log.Debug("request refused", d.shown("client", remote(conn), "status", bad.Status, "error", err)...)
 	d.refusals.add(bad.Code)
 	wire.WriteError(conn, bad.Status, bad.Code, bad.Message, nil)
 }
@@ -139,12 +140,12 @@ func (d *Daemon) refuseSession(conn net.Conn, s *session, err error) {
 	defer s.hidden.Release()
 	if errors.Is(err, errClientGone) {
 		d.refusals.add("client_gone")
-		d.log.Debug("session abandoned", "session", s.id, "client", s.client, "model", s.model, "error", err)
+		d.log.Debug("session abandoned", d.shown("session", s.id, "client", s.client, "model", s.model, "error", err)...)
 		return
 	}
 	r := refuse(err)
 	d.refusals.add(r.code)
-	d.log.Info("session refused", "session", s.id, "client", s.client, "key", s.key, "model", s.model, "status", r.status, "code", r.code, "error", err)
+	d.log.Info("session refused", d.shown("session", s.id, "client", s.client, "key", s.key, "model", s.model, "status", r.status, "code", r.code, "error", err)...)
 	wire.WriteError(conn, r.status, r.code, r.message, s.header(r.header()))
 }
 

@@ -93,7 +93,7 @@ func (s *session) finish() {
 	if s.end.Err != nil {
 		args = append(args, "error", s.end.Err)
 	}
-	s.daemon.log.Info("session ended", args...)
+	s.daemon.log.Info("session ended", s.daemon.shown(args...)...)
 }
 
 // connect routes the request, takes or dials an upstream for it and joins the client to that. adopt renders the 101 and hands

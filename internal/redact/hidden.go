@@ -10,9 +10,12 @@ import (
 	"strings"
 )
 
-// maxHidden is the length in bytes above which a secret is not hidden: longer ones are no keys, and each length costs a
-// pass over the text.
-const maxHidden = 1 << 10
+// The lengths in bytes between which a secret is hidden. Shorter ones are words that others use too; longer ones are no
+// keys, and each length costs a pass over the text.
+const (
+	minHidden = 16
+	maxHidden = 1 << 10
+)
 
 // Hidden is a secret that is known for a while, by its digests alone. Several may hide the same secret.
 type Hidden struct {
@@ -28,11 +31,12 @@ type fingerprint struct {
 	digest [sha256.Size]byte
 }
 
-// Hide registers a secret until Release, without keeping it. nil, which may be released too, stands for a secret too
-// short or too long to be hidden. Only the secret as it is presented is found, and its percent-encoded and escaped forms.
+// Hide registers a secret until Release, without keeping it. nil, which may be released too, stands for what is too short
+// or too long to be hidden, or no key by its letters. String and Bytes find it as it is presented, and in its
+// percent-encoded and escaped forms; a Writer does not.
 func (r *Redactor) Hide(secret string) *Hidden {
 	secret = strings.TrimSpace(secret)
-	if len(secret) < MinSecret || len(secret) > maxHidden {
+	if len(secret) < minHidden || len(secret) > maxHidden || strings.ContainsFunc(secret, notOfAKey) {
 		return nil
 	}
 	p := fingerprint{len(secret), sumOf(secret), digestOf(secret)}
@@ -49,6 +53,11 @@ func (r *Redactor) Hide(secret string) *Hidden {
 	r.hidden[p.digest] = h
 	r.publish(p, true)
 	return h
+}
+
+// notOfAKey reports whether c stands in no key: those are tokens (RFC 6750 section 2.1), some with a colon in it.
+func notOfAKey(c rune) bool {
+	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-._~+/=:", c))
 }
 
 // Release forgets the secret, unless someone else hides it too. Once for each Hide.

@@ -80,15 +80,14 @@ func (r *Redactor) longest() int {
 	if s := *r.secrets.Load(); len(s) > 0 {
 		n = len(s[0])
 	}
-	for _, group := range *r.prints.Load() {
-		n = max(n, group[0].length)
-	}
 	return n
 }
 
 // String returns s without secrets; it may be longer than s.
-func (r *Redactor) String(s string) string {
-	spans := r.find(s)
+func (r *Redactor) String(s string) string { return replace(s, r.find(s, *r.prints.Load())) }
+
+// replace puts the placeholder where the spans are.
+func replace(s string, spans []span) string {
 	if len(spans) == 0 {
 		return s
 	}
@@ -116,20 +115,20 @@ func (r *Redactor) Bytes(b []byte) []byte {
 type span struct{ from, to int }
 
 // find returns the places of all secrets in s, in order and apart from each other.
-func (r *Redactor) find(s string) []span {
+func (r *Redactor) find(s string, hidden [][]fingerprint) []span {
 	plain := view{text: s}
-	spans := r.findIn(plain, nil)
+	spans := r.findIn(plain, nil, hidden)
 	for _, v := range plain.decodings() {
-		spans = r.findIn(v, spans)
+		spans = r.findIn(v, spans, hidden)
 	}
 	return merge(spans)
 }
 
-func (r *Redactor) findIn(v view, spans []span) []span {
+func (r *Redactor) findIn(v view, spans []span, hidden [][]fingerprint) []span {
 	for _, secret := range *r.secrets.Load() {
 		spans = v.findSecret(spans, secret)
 	}
-	return v.findShapes(v.findHidden(spans, *r.prints.Load()))
+	return v.findShapes(v.findHidden(spans, hidden))
 }
 
 // merge sorts spans and joins those that touch.
