@@ -59,7 +59,7 @@ func (d *Daemon) serveMint(set *settings, conn net.Conn, req *wire.Request) {
 	if err != nil {
 		r := refuse(err)
 		d.refusals.add(r.code)
-		d.log.Info("token refused", "client", remote(conn), "key", who.KeyName(), "status", r.status, "code", r.code, "error", err)
+		d.log.Info("token refused", d.shown("client", remote(conn), "key", who.KeyName(), "status", r.status, "code", r.code, "error", err)...)
 		wire.WriteError(conn, r.status, r.code, r.message, r.header())
 		return
 	}
