@@ -16,7 +16,7 @@ import (
 type admission struct {
 	key       string         // name of its key, "" for none
 	own       bool           // its own credential goes upstream
-	requestID string         // its X-Request-Id, "" for none that can be shown
+	requestID string         // its X-Request-Id, "" for none that is given back; to be redacted where others read it
 	subject   string         // of its certificate, "" for none
 	hidden    *redact.Hidden // its credential, until the last log line
 	grant     *auth.Grant
@@ -28,7 +28,7 @@ type admission struct {
 // receive begins the admission of a request: from here to the last log line its credential is hidden.
 func (d *Daemon) receive(req *wire.Request) *admission {
 	a := &admission{hidden: d.redact.Hide(credentialOf(req))}
-	a.requestID = d.requestID(req)
+	a.requestID = requestID(req)
 	return a
 }
 
@@ -80,11 +80,18 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 // maxRequestID bounds an X-Request-Id in bytes.
 const maxRequestID = 128
 
-// requestID returns the client's name for its request, if it is harmless wherever it is printed.
-func (d *Daemon) requestID(req *wire.Request) string {
+// shapes knows no secret, only what credentials look like.
+var shapes = redact.New()
+
+// requestID returns the client's name for its request, if it is harmless wherever it is printed. Whether it is given back
+// must not depend on what the client does not know: that would tell it whether a guess at a secret is right.
+func requestID(req *wire.Request) string {
 	values := req.Header["X-Request-Id"]
-	if len(values) != 1 || len(values[0]) > maxRequestID || d.redact.String(values[0]) != values[0] {
+	if len(values) != 1 || len(values[0]) > maxRequestID || shapes.String(values[0]) != values[0] {
 		return ""
+	}
+	if own := credentialOf(req); len(own) >= redact.MinSecret && strings.Contains(values[0], own) {
+		return "" // it would stand in the logs of every proxy on the way
 	}
 	for _, c := range []byte(values[0]) {
 		letter := 'a' <= c|0x20 && c|0x20 <= 'z'

@@ -174,6 +174,34 @@ func TestRequestIdsThatCannotBeShown(t *testing.T) {
 	}
 }
 
+func TestARequestIDTellsNothingOfOtherPeoplesSecrets(t *testing.T) {
+	const upstreamKey, otherClient = "provider-pass-of-the-gateway", "credential-of-another-client"
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, func(c *Config) {
+		c.Routes[0].Upstream.Credential = upstreamKey
+		c.Auth.Keys = []auth.Key{{Name: "web", Digest: auth.DigestOf(clientKey)}, {Name: "other", Digest: auth.DigestOf(otherClient)}}
+	})
+	r.session(bearer + otherClient)
+	var guesses []*wiretest.Client
+	for _, guess := range []string{upstreamKey, otherClient, upstreamKey + "-not", otherClient + "-not", "a" + upstreamKey[1:], "a" + otherClient[1:]} {
+		if got := r.refused(http.StatusUnauthorized, "invalid_api_key", wiretest.HSWith("", "X-Request-Id: "+guess)).Get("X-Request-Id"); got != guess {
+			t.Errorf("%q: given back %q", guess, got)
+		}
+		guesses = append(guesses, r.session(bearer+clientKey, "X-Request-Id: "+guess))
+	}
+	for where, text := range r.outputs() {
+		silent(t, where, text, upstreamKey, otherClient)
+	}
+	for _, c := range guesses {
+		c.Close()
+	}
+	r.await("end of the guesses", func() bool { return r.sessions.len() == 1 }) // what is hidden is a key in use
+	r.stop()
+	silent(t, "the log", r.log.String(), upstreamKey, otherClient)
+	if h := r.log.String(); !strings.Contains(h, `"request":"a`+upstreamKey[1:]+`"`) {
+		t.Errorf("the log holds no request:\n%s", h)
+	}
+}
+
 func TestLimitsAndTokensOutliveAReload(t *testing.T) {
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, keyed(func(k *auth.Key) { k.MaxSessions = 2 }))
 	token := r.mint(t, `{}`, "Authorization: Bearer "+clientKey)

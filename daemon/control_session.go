@@ -166,7 +166,7 @@ func (s *session) message() *rtdv1.Session {
 		Setup: s.setup(),
 		Up:    flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
 		HeldBytes: uint64(now.counters.Held),
-		KeyName:   s.key, RequestId: s.requestID, Model: s.model,
+		KeyName:   s.key, RequestId: s.daemon.redact.String(s.requestID), Model: s.model,
 	}
 	s.marks(m, now)
 	if s.pool != nil {
