@@ -21,9 +21,9 @@ func envName(path string, k key) string {
 	return envOf(path)
 }
 
-func envOf(path string) string {
-	return envPrefix + strings.ToUpper(strings.NewReplacer(".", "_", "[", "_", "]", "").Replace(path))
-}
+func envOf(path string) string { return envPrefix + strings.ToUpper(pathToEnv.Replace(path)) }
+
+var pathToEnv = strings.NewReplacer(".", "_", "[", "_", "]", "")
 
 // readEnvironment applies the variables of the keys over the file. Variables can add items to a list, the next one each.
 func (l *loader) readEnvironment() {

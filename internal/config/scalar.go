@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -77,13 +78,24 @@ func (s *scalar) checked(pattern string, check func(string) error) *scalar {
 
 // matching makes a text match a pattern; otherwise it is not what.
 func (s *scalar) matching(pattern, what string) *scalar {
-	re := regexp.MustCompile(pattern)
 	return s.checked(pattern, func(v string) error {
-		if !re.MatchString(v) {
+		if !compiled(pattern).MatchString(v) {
 			return fmt.Errorf("is not %s", what)
 		}
 		return nil
 	})
+}
+
+// expressions are the patterns of keys. There are few, and each is met again with every item of a list.
+var expressions sync.Map
+
+func compiled(pattern string) *regexp.Regexp {
+	if re, ok := expressions.Load(pattern); ok {
+		return re.(*regexp.Regexp) //nolint:forcetypeassert // nothing else is stored
+	}
+	re := regexp.MustCompile(pattern)
+	expressions.Store(pattern, re)
+	return re
 }
 
 func whole(p *int, least, most int) *scalar {
