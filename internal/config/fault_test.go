@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // expectFaults loads text and compares every fault with a line of want.
@@ -77,7 +78,77 @@ func TestWhatIsNoConfiguration(t *testing.T) {
 	f("- a\n", "rtd.yaml:1:1: the file is a list where there should be keys of its own, one of "+strings.Join(names(newFile().keys()), ", "))
 	f("word", "rtd.yaml:1:1: the file is a single value where there should be keys of its own, one of "+strings.Join(names(newFile().keys()), ", "))
 	f(plain+"---\nadmin: x\n", "rtd.yaml:8:6: a second document begins here; a configuration is one")
-	f("&a\nlisten: x\n", "rtd.yaml:1:1: anchors and aliases are not supported; write the value out")
+	const references = "anchors and aliases are not supported; write the value out"
+	f("&a\nlisten: x\n", "rtd.yaml:1:1: "+references)
+	f("x: &a {b: 1}\n", "rtd.yaml:1:4: "+references)
+	f("&a log: {level: info}\n", "rtd.yaml:1:1: "+references)
+	f("*x : 1\n", "rtd.yaml:1:1: "+references)
+	f("log: &\n", "rtd.yaml:1:6: "+references)
+	f("log: *\n", "rtd.yaml:1:6: "+references)
+}
+
+func TestBytesThatAreNoText(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		expectFaults(t, text, want)
+	}
+	const nul, encoding = "there is a NUL byte; a configuration is plain text", "there is a byte that is no UTF-8; save the file in UTF-8"
+	f("\x00", "rtd.yaml:1:1: "+nul)
+	f(plain+"# \u00e9\x00", "rtd.yaml:7:4: "+nul)
+	f("\xff\xfe", "rtd.yaml:1:1: "+encoding)
+	f("admin: 127.0.0.1:1\nlisten: [\"\u00e9\xe9\"]\n", "rtd.yaml:2:12: "+encoding)
+	expectFaults(t, "\ufeff"+plain+"# \u00e9\ufffd\n")
+}
+
+// What is nested deeper than any configuration is refused before the parser, whose memory it would fill.
+func TestDeepNesting(t *testing.T) {
+	const message = "brackets or blocks are nested more than 64 deep; a configuration needs a few levels"
+	f := func(text, place string) {
+		t.Helper()
+		began := time.Now()
+		_, err := loadText(text)
+		if place == "" && err != nil && strings.Contains(err.Error(), message) || place != "" && (err == nil || err.Error() != "rtd.yaml:"+place+": "+message) {
+			t.Errorf("%.40q: %v, want a fault at %q", text, err, place)
+		}
+		if d := time.Since(began); d > 5*time.Second {
+			t.Errorf("%.40q took %v", text, d)
+		}
+	}
+	var blocks, dashes strings.Builder
+	for i := range 100 {
+		blocks.WriteString(strings.Repeat(" ", i) + "a:\n")
+		dashes.WriteString(strings.Repeat(" ", i) + "-\n")
+	}
+	f(strings.Repeat("[", 40_000), "1:64")
+	f(strings.Repeat("{a: ", 40_000), "1:253")
+	f("listen:\n  "+strings.Repeat("[", 40_000), "2:65")
+	f("listen: '[' # [\nadmin: "+strings.Repeat("[\n", 40_000), "65:1")
+	f("x: !t "+strings.Repeat("[", 40_000), "1:71")
+	f("x: \"\\\"[\" \ny: 'it''s [' \nz: "+strings.Repeat("[", 40_000), "3:67")
+	f("x: a[\ny: b'\nz: "+strings.Repeat("[", 40_000), "3:67")
+	f("# comment\r"+strings.Repeat("[", 40_000), "1:74")
+	f(strings.Repeat("- ", 40_000), "1:129")
+	f(blocks.String(), "65:65")
+	f(dashes.String(), "65:65")
+
+	f("listen: ['"+strings.Repeat("[", 40_000)+"']", "")
+	f("# "+strings.Repeat("[", 40_000), "")
+	f("x: "+strings.Repeat("[", 60)+strings.Repeat("]", 60), "")
+	f(strings.Repeat("x: [{}]\n", 200)+strings.Repeat("- - a\n", 200), "")
+}
+
+// What loading costs grows with the number of items, and not by what has to be made once only.
+func TestAnItemIsCheap(t *testing.T) {
+	f := func(name string, most float64, keys func() []key) {
+		t.Helper()
+		keys()
+		if n := testing.AllocsPerRun(10, func() { keys() }); n > most {
+			t.Errorf("the keys of %s take %v allocations, want %v at most", name, n, most)
+		}
+	}
+	f("a client key", 150, (&Key{}).keys)
+	f("a route", 150, (&Route{}).keys)
+	f("an upstream", 150, (&Upstream{}).keys)
 }
 
 func TestKeysThatAreNone(t *testing.T) {

@@ -16,7 +16,7 @@ func FuzzLoad(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		if len(text) > 4<<10 {
-			return // deep nesting is the parser's, and quadratic
+			return // the parser is quadratic in places
 		}
 		c, err := loadText(text)
 		if (c == nil) == (err == nil) {

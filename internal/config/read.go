@@ -34,7 +34,11 @@ func readFile(name string) ([]byte, error) {
 
 // readYAML fills the configuration from a file's text.
 func (l *loader) readYAML(text []byte) {
-	doc, err := parser.ParseBytes(bytes.TrimPrefix(text, []byte("\ufeff")), 0, parser.AllowDuplicateMapKey())
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if !l.readable(text) {
+		return
+	}
+	doc, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		l.syntax(err)
 		return
@@ -59,11 +63,17 @@ func (l *loader) readYAML(text []byte) {
 // position are passed on, redacted.
 func (l *loader) syntax(err error) {
 	o := Origin{File: l.name}
-	message := err.Error()
+	var message string
 	var known yaml.Error
 	if errors.As(err, &known) {
 		message = known.GetMessage()
 		o = l.at(known.GetToken())
+	} else {
+		message = err.Error() // that of a yaml.Error draws the file, in the square of its length
+	}
+	if strings.Contains(message, "anchor") || strings.Contains(message, "alias") {
+		l.fault(o, "", noReferences)
+		return
 	}
 	l.fault(o, "", "this is not YAML: %s", oneLine(message))
 }
@@ -96,7 +106,11 @@ func (l *loader) mapping(keys []key, prefix string, node ast.Node, at Origin) {
 		}
 		seen[name] = max(1, o.Line)
 		i := slices.IndexFunc(keys, func(k key) bool { return k.name == name })
-		if i < 0 {
+		switch {
+		case i < 0 && isReference(pair.Value):
+			l.fault(l.at(pair.Value.GetToken()), prefix, noReferences) // that the key is there for nothing else follows from it
+			continue
+		case i < 0:
 			l.unknown(keys, prefix, name, o)
 			continue
 		}
@@ -124,6 +138,8 @@ func (l *loader) keyOf(prefix string, pair *ast.MappingValueNode) (name string, 
 	switch n := pair.Key.(type) {
 	case *ast.StringNode:
 		return n.Value, o, true
+	case *ast.AnchorNode, *ast.AliasNode:
+		l.fault(o, prefix, noReferences)
 	case *ast.MergeKeyNode:
 		l.fault(o, prefix, "merge keys (<<) are not supported; write the keys out")
 	default:
@@ -183,15 +199,26 @@ func (l *loader) pair(k key, path string, node ast.Node, at Origin) {
 
 // unsupported reports what YAML has and a configuration does without: it would let a value come from where it does not stand.
 func (l *loader) unsupported(path string, node ast.Node, o Origin) bool {
-	switch node.(type) {
-	case *ast.AnchorNode, *ast.AliasNode:
-		l.fault(o, path, "anchors and aliases are not supported; write the value out")
-	case *ast.TagNode:
+	_, tagged := node.(*ast.TagNode)
+	switch {
+	case isReference(node):
+		l.fault(o, path, noReferences)
+	case tagged:
 		l.fault(o, path, "tags (!…) are not supported; write the value alone")
 	default:
 		return false
 	}
 	return true
+}
+
+const noReferences = "anchors and aliases are not supported; write the value out"
+
+func isReference(node ast.Node) bool {
+	switch node.(type) {
+	case *ast.AnchorNode, *ast.AliasNode:
+		return true
+	}
+	return false
 }
 
 // sequence reads a list of scalars.
