@@ -36,6 +36,15 @@ func credentialOf(req *wire.Request) string {
 	return dialect.ClientCredential(req.Query, req.Header, req.Subprotocols).Reveal()
 }
 
+// identify says who sent a request.
+func (set *settings) identify(req *wire.Request, now time.Time) (auth.Identity, error) {
+	credential := dialect.ClientCredential(req.Query, req.Header, req.Subprotocols)
+	if err := credential.Check(); err != nil {
+		return auth.Identity{}, err
+	}
+	return set.auth.Identify(credential.Reveal(), now)
+}
+
 // admit authenticates a request, reads what it asks for and counts s against every limit. On success s holds what
 // release gives back.
 func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.Ask, error) {
@@ -47,13 +56,12 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 		return dialect.Ask{}, err
 	}
 	now := time.Now()
-	credential := credentialOf(req)
-	who, err := set.auth.Identify(credential, now)
+	who, err := set.identify(req, now)
 	if err != nil {
 		return dialect.Ask{}, err
 	}
 	s.key, s.own = who.KeyName(), who.PassThrough()
-	if s.own && len(credential) > maxOwnCredential {
+	if s.own && len(credentialOf(req)) > maxOwnCredential {
 		return dialect.Ask{}, errOwnTooLong
 	}
 	ask, err := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)

@@ -76,7 +76,7 @@ func (set *settings) mint(req *wire.Request, now time.Time) (who auth.Identity, 
 	if _, err = set.origin(req); err != nil {
 		return who, a, err
 	}
-	if who, err = set.auth.Identify(credentialOf(req), now); err != nil {
+	if who, err = set.identify(req, now); err != nil {
 		return who, a, err
 	}
 	wish, err := set.readWish(req.Body)

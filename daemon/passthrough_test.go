@@ -208,6 +208,38 @@ func TestATokenOfOpenTimesDoesNotOpenTheGatewaysAccount(t *testing.T) {
 	}
 }
 
+func TestACredentialThatCanBeNoneIsNotDialledWith(t *testing.T) {
+	up := wiretest.NewUpstream(t, wiretest.Ready)
+	f := func(name string, configure ...func(*Config)) {
+		t.Run(name, func(t *testing.T) {
+			r := startRig(t, up, 0, configure...)
+			dials := up.Dials()
+			bad := []string{
+				wiretest.HSWith("", bearer+"a b c"), wiretest.HSWith("", bearer+"\xe9\xe9\xe9"), wiretest.HSWith("", bearer+"a\tb"),
+				wiretest.HSWith("", "Api-Key: a b"), wiretest.HSWith("", "X-Goog-Api-Key: a\xffb"),
+			}
+			for _, q := range []string{"a%0d%0aX-Evil:%201", "a%00b", "a%09b", "a%20b", "%e2%82%ac-key-long", "x%7fy", "%e2%80%8bek_rtd_x"} {
+				for _, name := range []string{"key", "access_token", "api-key"} {
+					bad = append(bad, wiretest.HSWith("/v1/realtime?model=mock&"+name+"="+q))
+				}
+			}
+			for _, request := range bad {
+				r.refused(http.StatusUnauthorized, "invalid_api_key", request)
+			}
+			r.refused(http.StatusUnauthorized, "invalid_api_key", minting(`{}`, bearer+"a b c"))
+			for _, q := range []string{"ek_rtd_x", "%20ek_rtd_x", "%0d%0aek_rtd_x%20", "EK_RTD_x"} {
+				r.refused(http.StatusUnauthorized, "invalid_token", wiretest.HSWith("/v1/realtime?model=mock&key="+q))
+			}
+			if n := up.Dials() - dials; n != 0 {
+				t.Errorf("%d dials", n)
+			}
+		})
+	}
+	f("pass-through", passing)
+	f("keys", keyed())
+	f("open")
+}
+
 func mustURL(t *testing.T, s string) *url.URL {
 	t.Helper()
 	u, err := url.Parse(s)

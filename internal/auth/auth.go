@@ -73,7 +73,7 @@ func (id Identity) PassThrough() bool { return id.passThrough }
 
 // Identify says whose credential this is; "" is none. Errors are *DeniedError.
 func (a *Auth) Identify(credential string, now time.Time) (Identity, error) {
-	if strings.HasPrefix(credential, TokenPrefix) {
+	if n := len(TokenPrefix); len(credential) >= n && strings.EqualFold(credential[:n], TokenPrefix) { // never upstream, however it is written
 		return a.identifyToken(credential, now)
 	}
 	if a.Open() {

@@ -44,6 +44,17 @@ type Credential struct{ secret string }
 // Reveal returns the secret itself; "" when there is none.
 func (c Credential) Reveal() string { return c.secret }
 
+// Check refuses what can be no credential: it would not mean the same in every form, or not go upstream unchanged. Errors
+// are *AskError.
+func (c Credential) Check() error {
+	for i := range len(c.secret) {
+		if b := c.secret[i]; b <= ' ' || b >= 0x7f {
+			return &AskError{http.StatusUnauthorized, "invalid_api_key", "the API key holds white space, a control character or one that is not ASCII; present it as it was issued"}
+		}
+	}
+	return nil
+}
+
 // String returns a placeholder, or "" when there is no secret.
 func (c Credential) String() string {
 	if c.secret == "" {
@@ -147,7 +158,8 @@ func soundsSecret(name string) bool {
 }
 
 // ClientCredential returns the first credential of a request in the order in which the forms are specific to a client:
-// headers, then subprotocol, then query. It is there also for requests that ParseAsk refuses.
+// headers, then subprotocol, then query. White space around it is none of it. It is there also for requests that ParseAsk
+// refuses.
 func ClientCredential(query url.Values, header http.Header, subprotocols []string) Credential {
 	for _, v := range header.Values("Authorization") {
 		scheme, token, _ := strings.Cut(strings.TrimSpace(v), " ")
@@ -161,12 +173,12 @@ func ClientCredential(query url.Values, header http.Header, subprotocols []strin
 		}
 	}
 	for _, p := range subprotocols {
-		if v, ok := cutPrefixFold(p, keyProtocol); ok && v != "" {
-			return Credential{v}
+		if v, ok := cutPrefixFold(p, keyProtocol); ok && strings.TrimSpace(v) != "" {
+			return Credential{strings.TrimSpace(v)}
 		}
 	}
 	for _, name := range credentialParameters {
-		if v := query.Get(name); v != "" {
+		if v := strings.TrimSpace(query.Get(name)); v != "" {
 			return Credential{v}
 		}
 	}

@@ -90,7 +90,25 @@ func TestParseAskCredential(t *testing.T) {
 	f("key", "key=k1", nil, nil, "k1")
 	f("access_token", "access_token=k1", nil, nil, "k1")
 	f("?api-key", "api-key=k1", nil, nil, "k1")
+	f("white space in a query", "key=%20%0d%0ak1%09%20", nil, nil, "k1")
+	f("white space alone in a query", "key=%20%20&access_token=k1", nil, nil, "k1")
+	f("white space in a subprotocol", "", nil, []string{"openai-insecure-api-key. k1 "}, "k1")
+	f("white space alone in a subprotocol", "key=k1", nil, []string{"openai-insecure-api-key. "}, "k1")
 	f("the header wins", "key=k3", http.Header{"Authorization": {"Bearer k1"}, "Api-Key": {"k2"}}, nil, "k1")
+}
+
+func TestWhatCanBeNoCredential(t *testing.T) {
+	for _, good := range []string{"", "k", "sk-test-~!", "k%&=+/"} {
+		if err := (Credential{good}).Check(); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"a b", "a\tb", "a\r\nX-Evil: 1", "a\x00b", "x\x7fy", "\xe9\xe9", "€-key", "\u200bek_rtd_x"} {
+		ask, ok := errors.AsType[*AskError]((Credential{bad}).Check())
+		if !ok || ask.Status != http.StatusUnauthorized || ask.Code != "invalid_api_key" || strings.Contains(ask.Message, bad) {
+			t.Errorf("%q: %+v", bad, ask)
+		}
+	}
 }
 
 func TestParseAskHeaders(t *testing.T) {
