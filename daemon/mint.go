@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +39,8 @@ type mintBody struct {
 	Origin  string                     `json:"origin"`
 	MaxUses int                        `json:"max_uses"`
 }
+
+const mintFields = "expires_after, session, origin and max_uses"
 
 // mintAnswer is the provider's, as far as rtd knows the session.
 type mintAnswer struct {
@@ -94,6 +98,27 @@ func badMint(format string, args ...any) error {
 	return &refusal{status: http.StatusBadRequest, code: "invalid_request", message: fmt.Sprintf(format, args...)}
 }
 
+// kinds says in the words of JSON what a field of mintBody must be.
+var kinds = map[reflect.Kind]string{reflect.String: "a string", reflect.Int: "a whole number", reflect.Int64: "a whole number"}
+
+// badBody says what is wrong with a body without a word of how it is read here.
+func badBody(err error) error {
+	if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		what := cmp.Or(kinds[e.Type.Kind()], "an object")
+		if e.Field == "" {
+			return badMint("the body must be a JSON object, with any of %s", mintFields)
+		}
+		return badMint("%.80s must be %s; correct it or leave it out", e.Field, what)
+	}
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		return badMint("the body is not JSON at its byte %d; correct it, or send none", e.Offset)
+	}
+	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
+		return badMint("the field %.80s is unknown; leave it out: there are %s", name, mintFields)
+	}
+	return badMint("the body is not whole JSON; correct it, or send none")
+}
+
 // readWish reads a body. What it asks of the session beyond its model cannot be applied and is refused: a backend that
 // believes its instructions are in force must learn that they are not.
 func (set *settings) readWish(body []byte) (wish auth.Wish, err error) {
@@ -101,18 +126,18 @@ func (set *settings) readWish(body []byte) (wish auth.Wish, err error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&b); err != nil && !(errors.Is(err, io.EOF) && len(bytes.TrimSpace(body)) == 0) {
-		return wish, badMint("the body is not the JSON expected here: %v", err)
+		return wish, badBody(err)
 	}
-	if d.More() {
-		return wish, badMint("the body goes on behind its JSON object")
+	if _, err := d.Token(); err != io.EOF {
+		return wish, badMint("the body goes on behind its JSON object; send one object alone")
 	}
 	wish = auth.Wish{Origin: b.Origin, Uses: b.MaxUses}
 	if e := b.ExpiresAfter; e != nil {
 		if e.Anchor != "" && e.Anchor != "created_at" {
-			return wish, badMint("expires_after.anchor can only be created_at")
+			return wish, badMint("expires_after.anchor can only be created_at; leave it out or name that")
 		}
 		if e.Seconds < 1 || e.Seconds > math.MaxInt32 {
-			return wish, badMint("expires_after.seconds is out of range")
+			return wish, badMint("expires_after.seconds is out of range; ask for 1 or more, within the longest life of a token here")
 		}
 		wish.TTL = time.Duration(e.Seconds) * time.Second
 	}
@@ -122,8 +147,10 @@ func (set *settings) readWish(body []byte) (wish auth.Wish, err error) {
 		case name == "type" && err == nil && value == "realtime":
 		case name == "model" && err == nil:
 			wish.Model = value
-		case name == "type" || name == "model":
-			return wish, badMint("session.%s is not one that tokens are made for", name)
+		case name == "type":
+			return wish, badMint("session.type can only be realtime; leave it out or name that")
+		case name == "model":
+			return wish, badMint("session.model must be a string; name a model")
 		default:
 			return wish, badMint("session.%.40s is not applied by the gateway; leave it out and send it in a session.update", name)
 		}
@@ -143,7 +170,7 @@ func (set *settings) checkWish(wish auth.Wish) (auth.Wish, error) {
 		return wish, err
 	}
 	if wish.Origin != "" && !slices.Contains(set.cfg.AllowedOrigins, wish.Origin) {
-		return wish, badMint("origin %.80q is not among the gateway's allowed origins", wish.Origin)
+		return wish, badMint("origin %.80q is not among the gateway's allowed origins; list it there", wish.Origin)
 	}
 	return wish, nil
 }
@@ -153,7 +180,7 @@ func (s *daemonService) MintToken(_ context.Context, req *rtdv1.MintTokenRequest
 	wish := auth.Wish{Model: req.GetModel(), Origin: req.GetOrigin(), Uses: int(req.GetUses())}
 	if req.GetTtl() != nil {
 		if wish.TTL = req.GetTtl().AsDuration(); wish.TTL <= 0 {
-			return nil, status.Errorf(codes.InvalidArgument, "ttl %v is not positive", wish.TTL)
+			return nil, status.Errorf(codes.InvalidArgument, "ttl %v is not positive; ask for 1s or more", wish.TTL)
 		}
 	}
 	wish, err := set.checkWish(wish)

@@ -116,6 +116,43 @@ func TestWhatIsNotMinted(t *testing.T) {
 	f(413, "body_too_large", strings.Repeat(" ", 17<<10), withKey)
 }
 
+func TestWhatIsWrongWithAWishIsSaidInItsOwnWords(t *testing.T) {
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, keyed())
+	f := func(body, want string) {
+		t.Helper()
+		c := wiretest.Dial(t, r.addr)
+		c.SendString(minting(body, bearer+clientKey))
+		_, text := c.ExpectStatus(http.StatusBadRequest)
+		var a struct{ Error struct{ Message string } }
+		if err := json.Unmarshal([]byte(text), &a); err != nil || a.Error.Message != want {
+			t.Errorf("%.60s: answer %s, want %q", body, text, want)
+		}
+	}
+	const object = "the body must be a JSON object, with any of expires_after, session, origin and max_uses"
+	f(`[]`, object)
+	f(`1`, object)
+	f(`"x"`, object)
+	f(`{`, "the body is not whole JSON; correct it, or send none")
+	f(`{"max_uses":}`, "the body is not JSON at its byte 13; correct it, or send none")
+	f(strings.Repeat("[", 16000), "the body is not JSON at its byte 10001; correct it, or send none")
+	f(`{}{}`, "the body goes on behind its JSON object; send one object alone")
+	f(`{}}`, "the body goes on behind its JSON object; send one object alone")
+	f(`{"uses":1}`, `the field "uses" is unknown; leave it out: there are expires_after, session, origin and max_uses`)
+	f(`{"max_uses":1e9}`, "max_uses must be a whole number; correct it or leave it out")
+	f(`{"origin":1}`, "origin must be a string; correct it or leave it out")
+	f(`{"session":1}`, "session must be an object; correct it or leave it out")
+	f(`{"expires_after":1}`, "expires_after must be an object; correct it or leave it out")
+	f(`{"expires_after":{"seconds":1e3}}`, "expires_after.seconds must be a whole number; correct it or leave it out")
+	f(`{"expires_after":{"seconds":7201}}`, "a token cannot live for 2h0m1s; ask for 1s to 2h0m0s")
+	f(`{"expires_after":{"seconds":0}}`, "expires_after.seconds is out of range; ask for 1 or more, within the longest life of a token here")
+	f(`{"expires_after":{"anchor":"x","seconds":9}}`, "expires_after.anchor can only be created_at; leave it out or name that")
+	f(`{"max_uses":1001}`, "a token cannot be for 1001 uses; ask for 1 to 1000")
+	f(`{"session":{"type":"transcription"}}`, "session.type can only be realtime; leave it out or name that")
+	f(`{"session":{"model":1}}`, "session.model must be a string; name a model")
+	f(`{"session":{"instructions":"x"}}`, "session.instructions is not applied by the gateway; leave it out and send it in a session.update")
+	f(`{"origin":"https://x"}`, `origin "https://x" is not among the gateway's allowed origins; list it there`)
+}
+
 func TestCaseG6TheDataAddressServesOnePlainRequest(t *testing.T) {
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, keyed())
 	const more = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -1,8 +1,10 @@
 package auth
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -52,11 +54,11 @@ func (a *Auth) MintFor(name string, wish Wish, now time.Time) (Minted, error) {
 		}
 		return a.mint(&keys[i], wish, now)
 	case name != "":
-		return Minted{}, mintDenied(name, "there is no such key; there are: %s", a.keyNames())
+		return Minted{}, mintDenied(name, "there is no such key; there are: %s", cmp.Or(a.keyNames(), "none"))
 	case len(keys) == 1:
 		return a.MintFor(keys[0].Name, wish, now)
 	case len(keys) == 0 && a.cfg.PassThrough:
-		return Minted{}, &DeniedError{Reason: ReasonTokenUnusable}
+		return Minted{}, &DeniedError{Reason: ReasonTokenUnusable, Detail: "all clients bring their own credential; configure a client key to mint with"}
 	case len(keys) == 0:
 		return a.mint(nil, wish, now)
 	}
@@ -68,7 +70,7 @@ func (a *Auth) keyNames() string {
 	for _, k := range a.cfg.Keys {
 		names = append(names, k.Name)
 	}
-	return fmt.Sprint(names)
+	return strings.Join(names, ", ")
 }
 
 func mintDenied(key, format string, args ...any) *DeniedError {
@@ -94,9 +96,9 @@ func (a *Auth) mint(k *Key, wish Wish, now time.Time) (Minted, error) {
 	case !isClaim(wish.Origin):
 		return Minted{}, mintDenied(c.Key, "the origin must be at most %d bytes of printable text", maxClaim)
 	case wish.Uses < 0 || wish.Uses > MaxUses:
-		return Minted{}, mintDenied(c.Key, "%d uses are not between 1 and %d", wish.Uses, MaxUses)
+		return Minted{}, mintDenied(c.Key, "a token cannot be for %d uses; ask for 1 to %d", wish.Uses, MaxUses)
 	case ttl < time.Second || ttl > most:
-		return Minted{}, mintDenied(c.Key, "a life of %v is not between 1s and %v", ttl, most)
+		return Minted{}, mintDenied(c.Key, "a token cannot live for %v; ask for 1s to %v", ttl, most)
 	}
 	expires := now.Add(ttl).Truncate(time.Second)
 	if k != nil && !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(expires) {

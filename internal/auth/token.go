@@ -40,7 +40,7 @@ type claims struct {
 	Ends   int64  `json:"e"`
 }
 
-var errTokenLong = errors.New("the model and the origin are too long together")
+var errTokenLong = errors.New("the model and the origin are too long together; shorten one")
 
 // signer makes and reads tokens: "ek_rtd_" and, in unpadded URL-safe base64, a MAC and what it signs. All of it is legal
 // in a subprotocol's name, and one run of characters, so that it is redacted as a whole.

@@ -203,8 +203,8 @@ func TestMintForAnOperator(t *testing.T) {
 	f(Config{}, "one", "no such key")
 	f(Config{Keys: two.Keys[:1]}, "", "")
 	f(two, "one", "")
-	f(two, "", "[one two]")
-	f(two, "three", "[one two]")
+	f(two, "", "one, two")
+	f(two, "three", "one, two")
 	f(two, "two", "expired")
 	f(Config{PassThrough: true}, "", "cannot")
 }
