@@ -67,7 +67,7 @@ func (p *portable) run() {
 		for len(p.again) > 0 {
 			r := p.again[len(p.again)-1]
 			p.again = p.again[:len(p.again)-1]
-			p.take(r)
+			p.takeAgain(r)
 		}
 		p.sweep()
 	}
@@ -132,6 +132,12 @@ func (p *portable) arrived(r ref, buf []byte, n int, err error) {
 		t.full, t.buf, t.n, t.err = true, buf, n, err
 		p.take(r)
 	}
+}
+
+// takeAgain takes what lay there when the leg was not to be read. A fault ends its session and not the loop.
+func (p *portable) takeAgain(r ref) {
+	defer p.contain(r.i, r.gen)
+	p.take(r)
 }
 
 // take hands over what the reader brought, if the leg is to be read now.
