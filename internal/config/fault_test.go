@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -260,8 +261,14 @@ func TestSecretsAreReadWhereTheyAre(t *testing.T) {
 	g(Secret{Env: "NONE"}, "the environment variable NONE is not set")
 	g(Secret{File: filepath.Join(dir, "none")}, "no such file")
 	g(Secret{File: write("empty", "\n")}, "is empty")
-	g(Secret{File: write("long", strings.Repeat("x", maxSecret+1))}, "longer than any secret")
+	g(Secret{File: write("long", strings.Repeat("x", maxSecret+1))}, "longer than such a file may be, 64KiB")
 	g(Secret{File: dir}, "is a directory")
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g(Secret{File: pipe}, "is not a regular file")
+	g(Secret{File: os.DevNull}, "is not a regular file")
 	g(Secret{Credential: "none"}, "no such file")
 	if _, err := (Secret{Credential: "openai"}).Resolve(func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "LoadCredential=openai") {
 		t.Errorf("%v", err)

@@ -3,9 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -98,17 +96,9 @@ func (s Secret) Resolve(getenv func(string) string) (string, error) {
 }
 
 func readSecret(name string) (string, error) {
-	f, err := os.Open(name)
+	b, err := ReadRegular(name, maxSecret)
 	if err != nil {
 		return "", err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
-	switch {
-	case err != nil:
-		return "", err
-	case len(b) > maxSecret:
-		return "", fmt.Errorf("%s is longer than any secret", name)
 	}
 	v := strings.TrimRight(string(b), "\r\n")
 	if v == "" {
