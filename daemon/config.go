@@ -100,6 +100,8 @@ type Config struct {
 	Proxy func(*url.URL) (*url.URL, error)
 	// Source reads the configuration again, for a reload. nil: it cannot be reloaded.
 	Source func() (Config, error)
+	// Accepted is called once a reload has put the configuration in force, before the next reload begins. It must not reload.
+	Accepted func()
 	// Path is the file that the configuration came from, for people. "": none.
 	Path string
 	// Values is the configuration as its writer wrote it, for people who ask the daemon. It decides nothing.

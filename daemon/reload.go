@@ -69,14 +69,20 @@ func (d *Daemon) reload(cfg Config) (Changes, error) {
 	if old.cfg.LogLevel != cfg.LogLevel {
 		d.log.SetLevel(cfg.LogLevel)
 	}
+	if cfg.Accepted != nil {
+		cfg.Accepted()
+	}
 	return changes, nil
 }
 
 // ReloadFromSource reloads what Config.Source reads, and logs how that went.
-func (d *Daemon) ReloadFromSource() (Changes, error) {
+func (d *Daemon) ReloadFromSource() (Changes, error) { return d.ReloadFrom(d.current().cfg.Source) }
+
+// ReloadFrom is ReloadFromSource with another source, which is called while no other reload is under way.
+func (d *Daemon) ReloadFrom(source func() (Config, error)) (Changes, error) {
 	d.notify(unixsock.Reloading())
 	defer d.notify(unixsock.Ready)
-	changes, err := d.reloadFromSource()
+	changes, err := d.reloadFrom(source)
 	if err != nil {
 		for fault := range strings.SplitSeq(err.Error(), "\n") {
 			d.log.Error("reload refused, the configuration stays as it was", "error", fault)
@@ -87,11 +93,10 @@ func (d *Daemon) ReloadFromSource() (Changes, error) {
 	return changes, nil
 }
 
-// reloadFromSource reads and applies under one lock: what was read before another reload must not be put in force after it.
-func (d *Daemon) reloadFromSource() (Changes, error) {
+// reloadFrom reads and applies under one lock: what was read before another reload must not be put in force after it.
+func (d *Daemon) reloadFrom(source func() (Config, error)) (Changes, error) {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	source := d.current().cfg.Source
 	if source == nil {
 		return Changes{}, ErrNoSource
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rtd-project/rtd/daemon"
 	"github.com/rtd-project/rtd/internal/wiretest"
 )
 
@@ -214,7 +216,7 @@ func TestCaseI3AKeyDoesNotCrossPlaintext(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("KEY", "sk-test-PLAIN")
-		_, err = readConfig(o, &watchedFiles{})
+		_, err = readConfig(o, &watchedFiles{}, nil)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -227,16 +229,22 @@ func TestASecretThatChangesOnDisk(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "key")
 	write(t, name, "one")
 	w := &watchedFiles{}
-	w.set([]string{name})
+	accept := func() {
+		files := sums{}
+		files.add(name)
+		w.accept(nil, files)
+	}
+	accept()
 	f := func(want bool) {
 		t.Helper()
-		if got := w.changed(); got != want {
-			t.Errorf("changed is %v, want %v", got, want)
+		if got := w.due(); got != want {
+			t.Errorf("due is %v, want %v", got, want)
 		}
 	}
 	f(false)
 	write(t, name, "two")
 	f(true)
+	accept()
 	f(false)
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
@@ -245,5 +253,69 @@ func TestASecretThatChangesOnDisk(t *testing.T) {
 	write(t, name, "two")
 	f(false)
 	write(t, name, "three")
+	for _, due := range []bool{true, true, false, true, false, false, false, true, false} { // nothing accepts it
+		f(due)
+	}
+	write(t, name, "four")
 	f(true)
+	f(true)
+	write(t, name, "two")
+	f(false)
+	write(t, name, "four")
+	f(true)
+	for last, i := 0, 0; i < 200; i++ {
+		if w.due() {
+			last = i
+		} else if i-last > maxPause {
+			t.Fatalf("not due for %d looks", i-last)
+		}
+	}
+}
+
+// A new secret is put in force whatever the configuration's file has become since, and what has become of it is not.
+func TestASecretIsRotatedUnderAFileThatIsBeingEdited(t *testing.T) {
+	up := newKeyedUpstream(t)
+	path, keyPath := configFile(t, up.Upstream)
+	edit(t, path, "upstreams:", "listen: [\"127.0.0.1:0\"]\nadmin: 127.0.0.1:0\nlog: {level: error}\ncontrol: {socket: "+filepath.Dir(path)+"/s}\nupstreams:")
+	d, files, release, err := prepare(options{path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- d.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	<-d.Ready()
+	go reloadOnChange(ctx, d, files, 5*time.Millisecond)
+	rotate := func(from, to string) {
+		t.Helper()
+		up.expect(5*time.Second, from, 3)
+		write(t, keyPath+".new", to)
+		if err := os.Rename(keyPath+".new", keyPath); err != nil {
+			t.Fatal(err)
+		}
+		up.expect(5*time.Second, to, 3)
+		up.expect(5*time.Second, from, 0)
+	}
+	edit(t, path, "size: 3", "size: 5")
+	rotate("sk-test-ONE", "sk-test-TWO")
+	edit(t, path, "size: 5", "sze: 5")
+	rotate("sk-test-TWO", "sk-test-THREE")
+
+	other := filepath.Join(filepath.Dir(path), "other")
+	write(t, other, "sk-test-OTHER")
+	edit(t, path, "sze: 5", "size: 5")
+	edit(t, path, keyPath, other)
+	edit(t, path, "routes:", "relay: {pollers: 7}\nroutes:")
+	if _, err := d.ReloadFromSource(); !errors.Is(err, daemon.ErrFixed) {
+		t.Errorf("%v, want it refused", err)
+	}
+	rotate("sk-test-THREE", "sk-test-FOUR") // the key in force is watched, not the one that was refused
+
+	edit(t, path, "relay: {pollers: 7}\n", "")
+	if _, err := d.ReloadFromSource(); err != nil {
+		t.Fatal(err)
+	}
+	up.expect(5*time.Second, "sk-test-OTHER", 5)
 }

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"os/user"
 	"path/filepath"
 	"strconv"
@@ -24,12 +23,12 @@ import (
 type configuration struct {
 	*config.Config
 	faults config.Faults
-	files  []string // read on the way
+	files  sums // read on the way, as they were before
 }
 
-// configure returns the daemon's configuration and the files that decide it. Its error is config.Faults.
-func configure(c *config.Config) (daemon.Config, []string, error) {
-	b := &configuration{Config: c}
+// configure returns the daemon's configuration and the files that decide it, as they were. Its error is config.Faults.
+func configure(c *config.Config) (daemon.Config, sums, error) {
+	b := &configuration{Config: c, files: sums{}}
 	cfg := daemon.Config{
 		Listen:            c.Listen,
 		Admin:             c.Admin,
@@ -179,12 +178,12 @@ func (b *configuration) tls() daemon.TLS {
 
 // secret reads a secret; prefix is its key without the ending that says where it is.
 func (b *configuration) secret(prefix string, s config.Secret) string {
+	if path := b.SecretPath(s); path != "" {
+		b.files.add(path)
+	}
 	v, err := b.Secret(prefix, s)
 	if err != nil {
 		b.faults = append(b.faults, config.AllFaults(err)...)
-	}
-	if path := b.SecretPath(s); path != "" {
-		b.files = append(b.files, path)
 	}
 	return v
 }
@@ -194,8 +193,8 @@ func (b *configuration) authorities(key, file string) *x509.CertPool {
 	if file == "" {
 		return nil
 	}
-	b.files = append(b.files, file)
-	pem, err := os.ReadFile(file)
+	b.files.add(file)
+	pem, err := config.ReadRegular(file, maxWatched)
 	if err != nil {
 		b.fault(key, "%s", strings.TrimSpace(err.Error()))
 		return nil

@@ -267,7 +267,7 @@ func TestTheExampleMakesADaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, err := readConfig(o, &watchedFiles{})
+	cfg, err := readConfig(o, &watchedFiles{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

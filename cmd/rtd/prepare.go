@@ -27,7 +27,7 @@ func prepare(o options) (d *daemon.Daemon, files *watchedFiles, release func(), 
 		}
 	}
 	files = &watchedFiles{}
-	cfg, err := readConfig(o, files)
+	cfg, err := readConfig(o, files, nil)
 	if err == nil {
 		d, err = daemon.New(cfg)
 	}
@@ -35,24 +35,29 @@ func prepare(o options) (d *daemon.Daemon, files *watchedFiles, release func(), 
 		release()
 		return nil, nil, nil, err
 	}
+	cfg.Accepted()
+	if !o.dev {
+		files.reread = func() (daemon.Config, error) { return readConfig(o, files, files.textInForce()) }
+	}
 	return d, files, release, nil
 }
 
-// readConfig reads the file, the environment and everything they name; a reload does so again.
-func readConfig(o options, files *watchedFiles) (daemon.Config, error) {
-	c, err := config.Load(config.Options{Path: o.path, Environ: os.Environ(), Flags: o.flags})
+// readConfig reads the file, unless its text is given, the environment and everything they name; a reload does so again.
+// files learns what the configuration was made from once it is in force.
+func readConfig(o options, files *watchedFiles, text []byte) (daemon.Config, error) {
+	c, err := config.Load(config.Options{Path: o.path, Text: text, Environ: os.Environ(), Flags: o.flags})
 	if err != nil {
 		return daemon.Config{}, err
 	}
-	cfg, names, err := configure(c)
+	cfg, sums, err := configure(c)
 	if err != nil {
 		return daemon.Config{}, err
 	}
 	cfg.Values = told(c)
 	if !o.dev {
-		cfg.Source = func() (daemon.Config, error) { return readConfig(o, files) }
+		cfg.Source = func() (daemon.Config, error) { return readConfig(o, files, nil) }
 	}
-	files.set(names)
+	cfg.Accepted = func() { files.accept(c.Text, sums) }
 	return cfg, nil
 }
 

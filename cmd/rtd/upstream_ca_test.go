@@ -64,7 +64,7 @@ func TestUpstreamCAThatHoldsNone(t *testing.T) {
 		t.Helper()
 		o, err := parseOptions(upstreamArgs(up, "--upstream-ca", file), func(string) string { return "" })
 		if err == nil {
-			_, err = readConfig(o, &watchedFiles{})
+			_, err = readConfig(o, &watchedFiles{}, nil)
 		}
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "--upstream-ca") {
 			t.Errorf("%s: %v, want an error with %q", file, err, want)

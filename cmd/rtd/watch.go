@@ -3,11 +3,12 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"os"
+	"maps"
 	"sync"
 	"time"
 
 	"github.com/rtd-project/rtd/daemon"
+	"github.com/rtd-project/rtd/internal/config"
 )
 
 // watchInterval is how often the files that hold secrets and certificates are looked at. They are small and few, and
@@ -15,46 +16,74 @@ import (
 // the kernel to tell would have to follow links.
 const watchInterval = 10 * time.Second
 
-// watchedFiles are the files that the configuration in force was made from, beside its own. The configuration itself is
-// read again only when somebody says so: an editor saves half-done work.
+// maxWatched bounds such a file in bytes.
+const maxWatched = 8 << 20
+
+// maxPause is how many looks are passed over at most between two tries to put files in force that a reload refused.
+const maxPause = 30
+
+// sums are files, by name, and what is in them; the zero sum for one that cannot be read.
+type sums map[string][sha256.Size]byte
+
+func (s sums) add(name string) {
+	s[name] = [sha256.Size]byte{}
+	if b, err := config.ReadRegular(name, maxWatched); err == nil {
+		s[name] = sha256.Sum256(b)
+	}
+}
+
+// watchedFiles are what the configuration in force was made from. The configuration's own file is kept as it was: it is
+// read again only when somebody says so, as an editor saves half-done work.
 type watchedFiles struct {
-	mu   sync.Mutex
-	sums map[string][sha256.Size]byte
+	// reread makes the configuration of the text in force and of the files as they are; nil where there is no reload.
+	reread func() (daemon.Config, error)
+
+	mu    sync.Mutex
+	text  []byte // of the configuration's file
+	files sums
+	tried sums // what a reload was tried with since, and was not accepted
+	pause int  // looks between the last two tries
+	left  int  // looks until the next
 }
 
-// set remembers the files as they are now.
-func (w *watchedFiles) set(names []string) {
-	sums := sumFiles(names)
+// accept says that a configuration is in force that was made from these.
+func (w *watchedFiles) accept(text []byte, files sums) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sums = sums
+	w.text, w.files, w.tried = text, files, nil
 }
 
-// changed says whether one of them is not what it was when last asked. One that cannot be read is as it was: it is being
-// replaced, or the reload that somebody asks for will say so.
-func (w *watchedFiles) changed() bool {
+func (w *watchedFiles) textInForce() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var names []string
-	for name := range w.sums {
-		names = append(names, name)
-	}
-	changed := false
-	for name, sum := range sumFiles(names) {
-		changed = changed || sum != w.sums[name]
-		w.sums[name] = sum
-	}
-	return changed
+	return w.text
 }
 
-func sumFiles(names []string) map[string][sha256.Size]byte {
-	sums := map[string][sha256.Size]byte{}
-	for _, name := range names {
-		if b, err := os.ReadFile(name); err == nil {
-			sums[name] = sha256.Sum256(b)
-		}
+// due says whether it is time to reload: a file is not what the configuration in force was made from. When that did not
+// help, it is time again as soon as a file changes, and now and then, ever more rarely, for a cause that shows in no file.
+// A file that cannot be read is no cause: it is being replaced, or the reload that somebody asks for will say so.
+func (w *watchedFiles) due() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, changed := sums{}, false
+	for name, before := range w.files {
+		now.add(name)
+		changed = changed || now[name] != before && now[name] != [sha256.Size]byte{}
 	}
-	return sums
+	switch {
+	case !changed:
+		w.tried = nil
+		return false
+	case !maps.Equal(now, w.tried):
+		w.tried, w.pause, w.left = now, 1, 1
+		return true
+	}
+	if w.left--; w.left > 0 {
+		return false
+	}
+	w.pause = min(2*w.pause, maxPause)
+	w.left = w.pause
+	return true
 }
 
 // reloadOnChange reloads d when one of files changes, until ctx ends.
@@ -67,8 +96,8 @@ func reloadOnChange(ctx context.Context, d *daemon.Daemon, files *watchedFiles, 
 			return
 		case <-tick.C:
 		}
-		if files.changed() {
-			_, _ = d.ReloadFromSource() // it logs how that went
+		if files.due() {
+			_, _ = d.ReloadFrom(files.reread) // it logs how that went
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 type Options struct {
 	// Path is the file. "": none, so that the variables of a plain start (see legacy.go) count.
 	Path string
+	// Text is the file's, where it is in hand; nil: the file is read.
+	Text []byte
 	// Environ is the environment, as os.Environ returns it.
 	Environ []string
 	// Flags override file and environment.
@@ -27,6 +29,7 @@ type Override struct {
 type Config struct {
 	File
 	Path    string
+	Text    []byte // of the file, nil without one
 	origins map[string]Origin
 	getenv  func(string) string
 }
@@ -42,8 +45,8 @@ type loader struct {
 
 // Load reads a configuration. Its error is an error of reading the file, or Faults with everything that is wrong.
 func Load(o Options) (*Config, error) {
-	var text []byte
-	if o.Path != "" {
+	text := o.Text
+	if o.Path != "" && text == nil {
 		var err error
 		if text, err = readFile(o.Path); err != nil {
 			return nil, err
@@ -72,7 +75,7 @@ func load(o Options, text []byte) (*Config, error) {
 		l.sortFaults()
 		return nil, l.faults
 	}
-	c := &Config{File: *l.file, Path: o.Path, origins: l.origins, getenv: l.getenv}
+	c := &Config{File: *l.file, Path: o.Path, Text: text, origins: l.origins, getenv: l.getenv}
 	return c, nil
 }
 
