@@ -79,8 +79,11 @@ func (a admins) check(ctx context.Context, method string) error {
 	if ok && (slices.Contains(a.uids, who.UID) || slices.ContainsFunc(a.gids, who.In)) {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "uid %d may only read; ask for membership in the admin uids %v or gids %v", who.UID, a.uids, a.gids)
+	return status.Errorf(codes.PermissionDenied, "uid %d may only read; ask for membership in the admin uids %v or gids %v", who.UID, once(a.uids), once(a.gids))
 }
+
+// once is a list of ids for people, in order and each once.
+func once(ids []uint32) []uint32 { return slices.Compact(slices.Sorted(slices.Values(ids))) }
 
 func (a admins) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if err := a.check(ctx, info.FullMethod); err != nil {
