@@ -72,4 +72,5 @@ func TestUpstreamCAThatHoldsNone(t *testing.T) {
 	}
 	f(empty, "no certificate in PEM")
 	f(empty+".not", "no such file")
+	f(os.DevNull, "is not a regular file") // as a pipe, which would be waited for
 }
