@@ -147,7 +147,11 @@ func TestSessionsOfAKeyAreBoundedAcrossReloads(t *testing.T) {
 	if _, err = open(t, a, "sk-test-other", Admission{}, now); err != nil {
 		t.Errorf("another key: %v", err)
 	}
-	b, err := a.With(cfg)
+	without, err := a.With(Config{Keys: cfg.Keys[1:]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := without.With(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
