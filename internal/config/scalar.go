@@ -91,7 +91,7 @@ var expressions sync.Map
 
 func compiled(pattern string) *regexp.Regexp {
 	if re, ok := expressions.Load(pattern); ok {
-		return re.(*regexp.Regexp) //nolint:forcetypeassert // nothing else is stored
+		return re.(*regexp.Regexp) // nothing else is stored
 	}
 	re := regexp.MustCompile(pattern)
 	expressions.Store(pattern, re)
