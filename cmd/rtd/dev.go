@@ -56,7 +56,7 @@ func sayWhatToTry(ctx context.Context, d *daemon.Daemon) {
 	}
 	fmt.Fprintf(os.Stderr, `
 rtd --dev serves a scripted upstream on ws://%s/v1/realtime?model=%s
-Now try, elsewhere:  rtctl status  |  rtctl pool resize 64  |  rtctl stats --watch
+Now try, elsewhere:  go run ./cmd/rtctl status  |  … pool resize 64  |  … stats --watch
 
 `, d.Addrs()[0], config.DefaultModel)
 }

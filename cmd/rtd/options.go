@@ -57,7 +57,7 @@ func (f *keyFlag) Set(v string) error {
 func keyFlags() []*keyFlag {
 	return []*keyFlag{
 		{name: "listen", key: "listen", repeatable: true, usage: "data `address`, host:port; repeatable (default 127.0.0.1:4001)"},
-		{name: "admin", key: "admin", usage: "admin HTTP `address` for /healthz and /readyz (default 127.0.0.1:4002)"},
+		{name: "admin", key: "admin", usage: "admin HTTP `address` for /healthz, /readyz and /metrics (default 127.0.0.1:4002)"},
 		{name: "socket", key: "control.socket", usage: "`path` of the control socket (default: see docs/configuration.md)"},
 		{name: "model", key: "routes[0].models", repeatable: true, usage: "model `name` that clients ask for; repeatable, all share one upstream"},
 		{name: "upstream", key: "upstreams[0].url", usage: "base `URL` of the upstream, ws:// or wss:// (default that of the provider)"},

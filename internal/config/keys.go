@@ -19,7 +19,7 @@ func (f *File) keys() []key {
 		{name: "listen", scalar: texts(&f.Listen, address), def: "127.0.0.1:4001", fixed: true,
 			doc: "Addresses that clients connect to, host:port. Port 0 takes a free one. Anything but loopback needs a client key."},
 		{name: "admin", scalar: address(&f.Admin), def: "127.0.0.1:4002", fixed: true,
-			doc: "Address of the HTTP listener for /healthz and /readyz; loopback only."},
+			doc: "Address of the HTTP listener for /healthz, /readyz and /metrics; loopback only."},
 		{name: "control", keys: f.Control.keys(), doc: "The socket that rtctl uses."},
 		{name: "upstreams", list: newList(&f.Upstreams, (*Upstream).keys), required: true, doc: "Provider endpoints."},
 		{name: "routes", list: newList(&f.Routes, (*Route).keys), required: true, doc: "Which models go to which upstream, each with a pool of warm sessions."},

@@ -19,7 +19,8 @@ func newConfigCheck(a *app) *cobra.Command {
 		Long: `Say everything that is wrong with a configuration, one line for each fault.
 
 The status is 0 for a configuration that rtd would take, else 1. What it only names,
-its secrets, is not looked at without --secrets: they may be for the service alone.`,
+its secrets, is not looked at without --secrets: they may be for the service alone.
+Certificates and authorities are not read at all: rtd says what is wrong with those.`,
 		Example: `  rtctl config check /etc/rtd/rtd.yaml && rtctl reload
   rtctl config check --secrets rtd.yaml
   rtctl config check rtd.yaml -o json | jq -r '.faults[].message'`,
