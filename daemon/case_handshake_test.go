@@ -149,7 +149,7 @@ func TestCaseF3HeadersThatComeInPieces(t *testing.T) {
 	line := strings.Index(hs, "\r\n") + 2
 	split := head(2, func(c *wiretest.Client) {
 		c.SendString(hs[:line])
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // the pause of the case: the two parts must not share a read
 		c.SendString(hs[line:])
 	})
 	drip := head(3, func(c *wiretest.Client) { c.Drip([]byte(hs), 1, 2*time.Millisecond) })

@@ -58,7 +58,7 @@ func TestCaseB1EachUpstreamSessionServesOneClient(t *testing.T) {
 			}
 			seen[c.N][string(f.Payload)] = true
 			mu.Unlock()
-			time.Sleep(rand.N(20 * time.Millisecond))
+			time.Sleep(rand.N(20 * time.Millisecond)) // a reply that may come after its client has gone
 			if c.TrySend(c.Frame(true, wiretest.Text, f.Payload)) != nil {
 				return
 			}
@@ -74,7 +74,7 @@ func TestCaseB1EachUpstreamSessionServesOneClient(t *testing.T) {
 				c := r.session()
 				c.SendText(tag)
 				if n%2 == 0 {
-					time.Sleep(rand.N(25 * time.Millisecond))
+					time.Sleep(rand.N(25 * time.Millisecond)) // before, during or after the reply
 					c.RST()
 					continue
 				}
@@ -156,9 +156,9 @@ func TestCaseC1FailedWarmDialsBackOff(t *testing.T) {
 			})
 			r := startRig(t, up, 8)
 			// Back-off of the rig: at most 100 ms, 1 s after a 401. At the cap, with full jitter, one probe at a time.
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // until the back-off has reached its cap
 			before := up.Dials()
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // the time in which dials are counted
 			if n := up.Dials() - before; n > 60 {
 				t.Errorf("%d dials in the second second", n)
 			}
@@ -178,7 +178,7 @@ func TestCaseC1ClosedPort(t *testing.T) {
 	r := startRig(t, up, 8)
 	r.await("a failed dial", func() bool { return r.pool().Stats().LastError != nil })
 	before := r.pool().Stats().Dials
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // the time in which dials are counted
 	if n := r.pool().Stats().Dials - before; n > 60 {
 		t.Errorf("%d dials in a second to a closed port", n)
 	}
@@ -267,7 +267,7 @@ func TestCaseC5NeverMoreThanMaxConnections(t *testing.T) {
 
 func TestCaseC7ReplacementsComeBeforeRetirement(t *testing.T) {
 	up := wiretest.NewUpstream(t, func(c *wiretest.UpstreamConn) {
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond) // an upstream slow to shake hands
 		wiretest.Ready(c)
 	})
 	r := startRig(t, up, 10, func(c *Config) {

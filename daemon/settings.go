@@ -6,7 +6,7 @@ import (
 	"github.com/rtd-project/rtd/internal/auth"
 )
 
-// settings is what a reload replaces, as one immutable value. A client reads it once, when it is accepted; what it opens
+// settings is what a reload replaces, as one immutable value. A client is held to the one in force when its request has come; what it opens
 // goes on under it.
 type settings struct {
 	cfg    Config // with defaults
