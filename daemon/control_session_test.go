@@ -21,6 +21,7 @@ func (r *rig) identified(lines ...string) (*wiretest.Client, string) {
 	c.SendString(wiretest.HSWith("", lines...))
 	id := c.Expect101().Get("Rtd-Session-Id")
 	c.ExpectText(wiretest.SessionCreated)
+	r.awaitOpen(id)
 	return c, id
 }
 

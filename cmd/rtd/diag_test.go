@@ -97,7 +97,7 @@ func expectParts(t *testing.T, parts map[string]string, path string) {
 	t.Helper()
 	for name, want := range map[string]string{
 		"version.json": "go_version", "status.json": "serving", "config.json": path + ":8:", "stats.json": `"hit"`, "pools.json": "[redacted]",
-		"sessions.json": `"key_name": "web"`, "goroutines.txt": "daemon.(*Daemon).Run", "heap.pb.gz": "daemon", "log.txt": "[redacted]",
+		"sessions.json": `"key_name": "web"`, "goroutines.txt": "daemon.(*Daemon).Run", "heap.pb.gz": "inuse_space", "log.txt": "[redacted]",
 	} {
 		if !strings.Contains(parts[name], want) {
 			t.Errorf("%s does not hold %q:\n%s", name, want, parts[name])
