@@ -144,7 +144,7 @@ func TestSilentDaemon(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), path) {
 		t.Fatalf("got %v", err)
 	}
-	if took := time.Since(begun); took > 2*time.Second {
+	if took := time.Since(begun); took > 10*time.Second {
 		t.Fatalf("took %v", took)
 	}
 }

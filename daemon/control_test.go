@@ -276,19 +276,15 @@ func TestCaseD6StreamsEndFirst(t *testing.T) {
 	must(reflection.Recv())
 	must(stats.Recv())
 
-	begun := time.Now()
 	r.stop()
-	if took := time.Since(begun); took > servicesTimeout/2 {
-		t.Errorf("the stop took %v", took)
-	}
 	f := func(name string, recv func() error) {
 		t.Helper()
 		for {
 			switch err := recv(); {
 			case err == nil: // what was sent before
-			case status.Code(err) == codes.Unavailable:
+			case status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), errStopping.Error()):
 				return
-			default:
+			default: // the transport was torn down under it
 				t.Errorf("%s ended with %v", name, err)
 				return
 			}

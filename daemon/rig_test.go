@@ -73,8 +73,8 @@ func startRig(t testing.TB, up *wiretest.Upstream, size int, configure ...func(*
 	case <-d.Ready():
 	case err := <-done:
 		t.Fatalf("Run ended before it was ready: %v", err)
-	case <-time.After(10 * time.Second):
-		t.Fatal("not ready within 10 s")
+	case <-time.After(30 * time.Second):
+		t.Fatal("not ready within 30 s")
 	}
 	r.addr = d.Addrs()[0].String()
 	return r
@@ -93,12 +93,12 @@ func (r *rig) pool() *pool.Pool {
 // await polls cond for at most 10 s.
 func (r *rig) await(what string, cond func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !cond(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			for _, p := range r.pools.List() {
 				r.t.Logf("%+v", p.Stats())
 			}
-			r.t.Fatalf("no %s within 10 s", what)
+			r.t.Fatalf("no %s within 30 s", what)
 		}
 	}
 }

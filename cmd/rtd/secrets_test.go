@@ -8,7 +8,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rtd-project/rtd/internal/wiretest"
 )
@@ -34,7 +33,7 @@ func TestCaseI1KeysOfTheEnvironmentStayThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.signal(syscall.SIGTERM)
-	p.expectExit(0, 5*time.Second)
+	p.expectExit(0)
 	for where, text := range map[string]string{"the command line": string(cmdline), "the log": p.output()} {
 		for _, key := range []string{upstreamKey, masterKey, "opaque-wrong-key"} {
 			if strings.Contains(text, key) {

@@ -146,7 +146,7 @@ func TestTheManagerIsKeptInformed(t *testing.T) {
 	c.SendClose(1000, "")
 	c.ExpectClose(1000)
 	c.Close()
-	p.expectExit(0, 5*time.Second)
+	p.expectExit(0)
 }
 
 func TestSocketActivation(t *testing.T) {

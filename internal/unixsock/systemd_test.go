@@ -82,7 +82,7 @@ func TestNotifyDoesNotWaitForAManagerThatDoesNotRead(t *testing.T) {
 	begun := time.Now()
 	for range 10000 {
 		if err := Notify(Watchdog); err != nil {
-			if took := time.Since(begun); !errors.Is(err, os.ErrDeadlineExceeded) || took > 5*notifyTimeout {
+			if took := time.Since(begun); !errors.Is(err, os.ErrDeadlineExceeded) || took > 10*time.Second {
 				t.Fatalf("%v after %v", err, took)
 			}
 			return

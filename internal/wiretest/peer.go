@@ -48,7 +48,7 @@ func newPeer(t testing.TB, conn net.Conn, client bool, fatal func(string, ...any
 	log := &recorder{r: conn}
 	br := bufio.NewReader(log)
 	return &Peer{
-		Timeout: 5 * time.Second, Conn: conn,
+		Timeout: 15 * time.Second, Conn: conn,
 		t: t, fatal: fatal, masks: client,
 		frames: frameReader{r: br, masked: !client}, br: br, log: log,
 	}

@@ -71,7 +71,7 @@ func TestCaseN1ClosedPipeIsNoFailure(t *testing.T) {
 		closed := time.Now()
 		out.Close()
 		err = cmd.Wait()
-		if took := time.Since(closed); took > 300*time.Millisecond+time.Second {
+		if took := time.Since(closed); took > 10*time.Second {
 			t.Fatalf("%q went on for %v", args, took)
 		}
 		status := cmd.ProcessState.Sys().(syscall.WaitStatus)
@@ -159,7 +159,7 @@ func TestCaseD6WatchEndsWithTheDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	if took := time.Since(stopped); took > 2*time.Second {
+	if took := time.Since(stopped); took > 20*time.Second {
 		t.Fatalf("took %v", took)
 	}
 	if status := cmd.ProcessState.ExitCode(); status != exitFailed {

@@ -111,7 +111,7 @@ func TestCaseN1ASessionWatchWithoutAReaderEnds(t *testing.T) {
 		closed := time.Now()
 		out.Close()
 		err = cmd.Wait()
-		if took := time.Since(closed); took > time.Second {
+		if took := time.Since(closed); took > 10*time.Second {
 			t.Errorf("%q went on for %v", args, took)
 		}
 		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); err != nil && status.Signal() != syscall.SIGPIPE {
