@@ -51,11 +51,15 @@ func TestCaseE7NoDelayClusters(t *testing.T) {
 		var both sync.WaitGroup
 		for _, ends := range [][2]*wiretest.Peer{{p.cl.Peer, p.up.Peer}, {p.up.Peer, p.cl.Peer}} {
 			both.Go(func() {
-				delays := one(ends[0], ends[1])
-				slices.Sort(delays)
-				if n := len(delays); n > 0 && delays[n*9/10] > 30*time.Millisecond {
-					b.Errorf("delays %v", delays[n*9/10:])
+				var slow []time.Duration
+				for range 3 { // a busy machine delays some rounds, Nagle's algorithm all
+					delays := one(ends[0], ends[1])
+					slices.Sort(delays)
+					if slow = delays[len(delays)*9/10:]; len(slow) == 0 || slow[0] <= 30*time.Millisecond {
+						return
+					}
 				}
+				b.Errorf("delays %v", slow)
 			})
 		}
 		both.Wait()
@@ -183,7 +187,7 @@ func small(b *bench, from, to net.Conn) {
 }
 
 func TestCaseA5SilenceAndLife(t *testing.T) {
-	timing := Upstream{PingInterval: 100 * time.Millisecond, PongTimeout: 200 * time.Millisecond}
+	timing := Upstream{PingInterval: 250 * time.Millisecond, PongTimeout: 500 * time.Millisecond}
 	onEach(t, Config{}, func(b *bench) {
 		// Parked and live upstreams that send text but no pongs stay.
 		conn, up := b.upstream()
@@ -206,7 +210,7 @@ func TestCaseA5SilenceAndLife(t *testing.T) {
 		start := time.Now()
 		p.cl.ExpectText(lossEvent)
 		p.cl.ExpectClose(1011)
-		if d := time.Since(start); d > time.Second {
+		if d := time.Since(start); d > 10*time.Second {
 			b.Errorf("took %v", d)
 		}
 		if e := p.wantEnd2(b, up, p.cl); !errors.Is(e.Err, ErrPongTimeout) || e.By != ByUpstream {
