@@ -25,6 +25,7 @@ type backoff struct {
 	holder  *DialError
 	limit   int  // concurrency now
 	deaths  bool // the last word was an early death
+	owed    bool // a success ended the failures while held was in force: who asked is told when that is over
 }
 
 func newBackoff(c *Config) backoff {
@@ -51,6 +52,7 @@ func (b *backoff) fail(now, started time.Time, e *DialError, death bool) {
 	if news {
 		b.rounds++
 		b.counted = now
+		b.owed = false
 	}
 	b.deaths = b.deaths || death
 }
@@ -71,26 +73,33 @@ func (b *backoff) delay(round int) time.Duration {
 	return b.min + rand.N(ceiling-b.min+1)
 }
 
-// succeed counts a dial that made a session and reports whether that ended a back-off.
-func (b *backoff) succeed() bool {
+// succeed counts a dial that made a session and reports whether dials are free again by that.
+func (b *backoff) succeed(now time.Time) bool {
 	if b.deaths {
 		return false
 	}
 	b.limit = min(b.most, b.limit*2)
-	return b.recover()
+	return b.recover(now)
 }
 
-// prove counts a session that outlived Probation.
-func (b *backoff) prove() bool {
+// prove counts a session that outlived Probation, and reports as succeed does.
+func (b *backoff) prove(now time.Time) bool {
 	b.deaths = false
 	b.limit = b.most
-	return b.recover()
+	return b.recover(now)
 }
 
-func (b *backoff) recover() bool {
-	was := b.rounds > 0
+func (b *backoff) recover(now time.Time) bool {
+	b.owed = b.owed || b.rounds > 0
 	b.rounds, b.until = 0, time.Time{}
-	return was
+	return b.freed(now)
+}
+
+// freed reports, once, that a success ended the failures and that nothing asked for by the upstream is in force any more.
+func (b *backoff) freed(now time.Time) bool {
+	yes := b.owed && !now.Before(b.held)
+	b.owed = b.owed && !yes
+	return yes
 }
 
 // next is when warming may dial again.

@@ -246,6 +246,42 @@ func TestSuccessBegunBeforeRetryAfterDoesNotLiftIt(t *testing.T) {
 	})
 }
 
+// The success of a dial that was in flight says that the upstream is sound, and not that it may be dialled.
+func TestRecoveryIsToldWhenRetryAfterIsOver(t *testing.T) {
+	f := func(name string, size int) {
+		t.Helper()
+		bubble(t, func(t *testing.T, u *upstream) {
+			t.Helper()
+			u.delay = time.Second
+			told := make(chan time.Time, 10)
+			p := u.pool(Config{Size: size, MaxDialing: 1, Events: func(e Event) {
+				if e.Kind == EventRecovered {
+					told <- time.Now()
+				}
+			}})
+			synctest.Wait()
+			u.set(func(u *upstream) {
+				u.delay, u.outcome = 0, failing(&DialError{Class: ClassRateLimited, RetryAfter: 7 * time.Second})
+			})
+			if _, err := p.Take(t.Context()); err == nil {
+				t.Fatalf("%s: the take's own dial should have failed", name)
+			}
+			over := time.Now().Add(7 * time.Second)
+			u.set(func(u *upstream) { u.outcome = nil })
+			after(time.Minute)
+			idle(t, p, size)
+			if len(told) != 1 {
+				t.Fatalf("%s: recovery told %d times, want once", name, len(told))
+			}
+			if at := <-told; !at.Equal(over) {
+				t.Errorf("%s: recovery told %s after the end of the Retry-After, want 0s", name, at.Sub(over))
+			}
+		})
+	}
+	f("a pool that is full meanwhile", 1)
+	f("a pool that wants another session", 2)
+}
+
 func TestMissesDialDuringOtherBackOff(t *testing.T) {
 	f := func(e *DialError) {
 		t.Helper()
@@ -287,7 +323,7 @@ func TestBackoffGrowsByRounds(t *testing.T) {
 		}
 		now = b.until
 	}
-	if !b.succeed() || b.rounds != 0 || now.Before(b.until) || b.limit != 2 {
+	if !b.succeed(now) || b.rounds != 0 || now.Before(b.until) || b.limit != 2 {
 		t.Errorf("a success: %+v", b)
 	}
 }

@@ -60,7 +60,7 @@ type EventKind uint8
 
 const (
 	EventDialFailed EventKind = iota // a dial failed, or a session died within Probation
-	EventRecovered                   // the first success after failures: no back-off any more
+	EventRecovered                   // after failures a dial succeeded, and no back-off or Retry-After is in force
 )
 
 func (c Config) withDefaults() Config {

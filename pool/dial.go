@@ -87,7 +87,7 @@ func (p *Pool) finish(d *dial, conn Conn, err error) {
 		// Good enough for a miss, but warming would redial for ever.
 		p.fail(now, l.started, &DialError{Class: ClassProtocol, Err: p.stillborn(conn, now)}, false)
 	} else {
-		p.succeed()
+		p.succeed(now)
 	}
 	p.place(l, owner, now)
 }
@@ -161,12 +161,12 @@ func (p *Pool) fail(now, started time.Time, e *DialError, death bool) {
 	}
 }
 
-func (p *Pool) succeed() {
+func (p *Pool) succeed(now time.Time) {
 	p.counts.DialsSucceeded++
-	p.recovered(p.backoff.succeed())
+	p.recovered(p.backoff.succeed(now))
 }
 
-func (p *Pool) prove() { p.recovered(p.backoff.prove()) }
+func (p *Pool) prove(now time.Time) { p.recovered(p.backoff.prove(now)) }
 
 func (p *Pool) recovered(yes bool) {
 	if yes && p.cfg.Events != nil {

@@ -87,8 +87,8 @@ func (l *Lease) Release() {
 		return
 	}
 	p.end(l)
-	if p.outlived(l, time.Now()) {
-		p.prove()
+	if now := time.Now(); p.outlived(l, now) {
+		p.prove(now)
 	}
 }
 

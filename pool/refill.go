@@ -37,12 +37,13 @@ func (p *Pool) refill() time.Time {
 	if reached(p.sweepAt, now) {
 		p.sweep(now)
 	}
+	p.recovered(p.backoff.freed(now))
 	p.warm(now)
 	next := p.sweepAt
 	if l := p.closing.front(); l != nil {
 		next = earlier(next, l.closeBy)
 	}
-	if p.blocked == SkipBackoff || p.blocked == SkipRetryAfter {
+	if p.blocked == SkipBackoff || p.blocked == SkipRetryAfter || p.backoff.owed {
 		next = earlier(next, p.backoff.next())
 	}
 	return next
@@ -61,7 +62,7 @@ func (p *Pool) sweep(now time.Time) {
 	var next time.Time
 	for l := range p.fresh.all() {
 		if p.outlived(l, now) {
-			p.prove()
+			p.prove(now)
 		}
 		if reached(l.limits.due, now) {
 			p.makeDue(l)
