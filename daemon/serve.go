@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -73,7 +74,7 @@ func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
 	s := &session{admission: d.receive(req), daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
 	s.subject = subject(conn)
 	if err := d.open(ctx, set, s, conn, req, early); err != nil {
-		return func() { d.refuseSession(conn, s, err) }
+		return func() { d.refuseSession(conn, s, asked(req), err) }
 	}
 	return nil
 }
@@ -135,17 +136,28 @@ func (d *Daemon) refuseRequest(conn net.Conn, err error) {
 	wire.WriteError(conn, bad.Status, bad.Code, bad.Message, nil)
 }
 
-// refuseSession answers a request for a session that gets none, and says so in the log once.
-func (d *Daemon) refuseSession(conn net.Conn, s *session, err error) {
+// maxLoggedModel bounds, in bytes, a model that is logged as the client wrote it.
+const maxLoggedModel = 256
+
+// asked is the model that a request names, whatever came of it; "" for none.
+func asked(req *wire.Request) string { return req.Query.Get("model") }
+
+// refuseSession answers a request for a session that gets none, and says so in the log once, with the model that was asked
+// for where no route was found.
+func (d *Daemon) refuseSession(conn net.Conn, s *session, asked string, err error) {
 	defer s.hidden.Release()
+	model := cmp.Or(s.model, asked)
+	if model = d.redact.String(model); len(model) > maxLoggedModel { // cut after: what is left of a secret is not known for one
+		model = strings.ToValidUTF8(model[:maxLoggedModel], "") + "…"
+	}
 	if errors.Is(err, errClientGone) {
 		d.refusals.add("client_gone")
-		d.log.Debug("session abandoned", d.shown("session", s.id, "client", s.client, "model", s.model, "error", err)...)
+		d.log.Debug("session abandoned", d.shown("session", s.id, "client", s.client, "model", model, "error", err)...)
 		return
 	}
 	r := refuse(err)
 	d.refusals.add(r.code)
-	d.log.Info("session refused", d.shown("session", s.id, "client", s.client, "key", s.key, "model", s.model, "status", r.status, "code", r.code, "error", err)...)
+	d.log.Info("session refused", d.shown("session", s.id, "client", s.client, "key", s.key, "model", model, "status", r.status, "code", r.code, "error", err)...)
 	wire.WriteError(conn, r.status, r.code, r.message, s.header(r.header()))
 }
 
