@@ -55,8 +55,9 @@ func DefaultSocket() string {
 }
 
 // FindSocket is where a client connects that was told nothing: RTD_SOCKET if set,
-// else the first of DefaultPaths that holds a socket, else DefaultSocket, for the
-// caller's error to name. It wraps ErrUnsafeDir rather than return a socket that
+// else the first of DefaultPaths that holds a socket, else, for the caller's error
+// to name, the one in /run/rtd if that is there but shut to this user, or
+// DefaultSocket. It wraps ErrUnsafeDir rather than return a socket that
 // some third user may have placed there.
 func FindSocket() (string, error) {
 	if path := os.Getenv(EnvSocket); path != "" {
@@ -74,6 +75,9 @@ func FindSocket() (string, error) {
 			}
 		}
 		return path, nil
+	}
+	if unix.Access(runDir, unix.F_OK) == nil && unix.Access(runDir, unix.X_OK) != nil {
+		return filepath.Join(runDir, socketName), nil
 	}
 	return DefaultSocket(), nil
 }

@@ -65,6 +65,20 @@ func TestDefaultAndFindSocket(t *testing.T) {
 	f("find by environment", find(), "/elsewhere/rtd.sock")
 }
 
+// Who may not enter /run/rtd is to read that, and not that there is no daemon.
+func TestFindSocketNamesTheOneThatIsShut(t *testing.T) {
+	defer func(old string) { runDir = old }(runDir)
+	runDir = filepath.Join(sharedDir(t), "rtd")
+	t.Setenv("XDG_RUNTIME_DIR", "")
+	t.Setenv(EnvSocket, "")
+	if err := os.WriteFile(runDir, nil, 0o600); err != nil { // root may enter any directory, but no file
+		t.Fatal(err)
+	}
+	if path, err := FindSocket(); err != nil || path != filepath.Join(runDir, "rtd.sock") {
+		t.Errorf("got %q, %v", path, err)
+	}
+}
+
 func TestDefaultOptions(t *testing.T) {
 	if got := groupOptions("no-such-group-here"); got != (Options{Mode: 0o600}) {
 		t.Fatalf("without the group: %+v", got)
