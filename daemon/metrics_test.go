@@ -244,7 +244,7 @@ set-up and of responses carry an exemplar with the id of a session (` + "`sessio
 
 The values of every label are bounded. ` + "`target` and `pool`" + ` are names from the configuration, ` + "`result`" + ` is how a session got its upstream: hit, miss or
 bypass. Beyond ` + strconv.Itoa(stats.MaxTargets) + ` targets, further ones are counted as ` + "`" + stats.OtherTarget + "`" + `. The figures are the same that ` + "`rtctl stats`" + ` shows; those of the Go runtime (` + "`go_…`" + `)
-and the process (` + "`process_…`" + `) are client_golang's.
+and the process (` + "`process_…`" + `) are client_golang's. The classes and reasons of a pool are explained [here](rtctl.md#why-a-pool-waits).
 
 | metric | type | labels | |
 |---|---|---|---|
