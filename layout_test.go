@@ -253,7 +253,8 @@ func walk(t *testing.T, visit func(name string)) {
 		if entry.IsDir() && (entry.Name() == ".git" || slices.Contains(skip, "/"+name+"/")) {
 			return fs.SkipDir
 		}
-		if entry.Type().IsRegular() && !slices.Contains(skip, "/"+name) {
+		// In a worktree of git, .git is a file.
+		if entry.Type().IsRegular() && entry.Name() != ".git" && !slices.Contains(skip, "/"+name) {
 			visit(name)
 		}
 		return nil
