@@ -21,7 +21,7 @@ const socketName = "rtd.sock"
 // runtime directory, then a private directory under /tmp. RTD_SOCKET does not count.
 func DefaultPaths() []string {
 	var dirs []string
-	if os.Geteuid() == 0 || unix.Access(runDir, unix.X_OK) == nil {
+	if os.Geteuid() == 0 || may(runDir, unix.X_OK) {
 		dirs = append(dirs, runDir)
 	}
 	// The XDG base directory specification: a relative path is to be ignored.
@@ -47,7 +47,7 @@ func DefaultSocket() string {
 		if _, err := os.Stat(dir); err != nil {
 			dir = filepath.Dir(dir) // Listen makes the last directory
 		}
-		if unix.Access(dir, unix.W_OK|unix.X_OK) == nil {
+		if may(dir, unix.W_OK|unix.X_OK) {
 			return path
 		}
 	}
@@ -76,8 +76,10 @@ func FindSocket() (string, error) {
 		}
 		return path, nil
 	}
-	if unix.Access(runDir, unix.F_OK) == nil && unix.Access(runDir, unix.X_OK) != nil {
+	if may(runDir, unix.F_OK) && !may(runDir, unix.X_OK) {
 		return filepath.Join(runDir, socketName), nil
 	}
 	return DefaultSocket(), nil
 }
+
+func may(path string, mode uint32) bool { return unix.Access(path, mode) == nil }
