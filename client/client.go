@@ -1,4 +1,4 @@
-// Package client talks to a running rtd over its control socket.
+// Package client talks to a running rtd over its control socket, or over TCP with TLS on both sides.
 //
 // A Client is safe for concurrent use and connects on first use. It answers in the
 // messages of package rtdv1, whose comments give units. Every error is one line for
@@ -10,22 +10,27 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
-	"strings"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
-	"github.com/rtd-project/rtd/internal/unixsock"
 	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
 // Client is a connection to one daemon.
 type Client struct {
-	path    string
-	conn    *grpc.ClientConn
-	dialErr atomic.Pointer[error] // of the last attempt to connect
+	network, address string // what is dialled
+	authority        string // what the daemon is asked for as
+	name             string // for people, and good as an endpoint
+	tls              *tls.Config
+	credentials      credentials.TransportCredentials
+	conn             *grpc.ClientConn
+	dialErr          atomic.Pointer[error]  // of the last attempt to connect
+	version          atomic.Pointer[string] // of the daemon, once Info has told
 
 	pools    rtdv1.PoolServiceClient
 	stats    rtdv1.StatsServiceClient
@@ -33,23 +38,24 @@ type Client struct {
 	daemon   rtdv1.DaemonServiceClient
 }
 
-// New returns a client of the daemon at endpoint: the path of a Unix socket, bare or
-// as unix:///path. An empty endpoint is looked for: $RTD_SOCKET, /run/rtd/rtd.sock,
-// $XDG_RUNTIME_DIR/rtd/rtd.sock, then /tmp/rtd-UID/rtd.sock. New does not connect;
-// errors wrap ErrInvalid for an endpoint that cannot be one.
-func New(endpoint string) (*Client, error) {
-	path, err := socketPath(endpoint)
+// New returns a client of the daemon at endpoint: the path of a Unix socket, bare or as unix:///path, or tcp://host:port,
+// which takes WithTLS. An empty endpoint is looked for: $RTD_SOCKET, /run/rtd/rtd.sock, $XDG_RUNTIME_DIR/rtd/rtd.sock, then
+// /tmp/rtd-UID/rtd.sock. New does not connect; errors wrap ErrInvalid for an endpoint that cannot be one.
+func New(endpoint string, options ...Option) (*Client, error) {
+	c := &Client{}
+	for _, option := range options {
+		option(c)
+	}
+	err := c.find(endpoint)
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{path: path}
-	// The dialer leaves nothing for a resolver or a proxy to decide, whatever the
-	// environment says.
+	// The dialer leaves nothing for a resolver or a proxy to decide, whatever the environment says.
 	c.conn, err = grpc.NewClient("passthrough:///localhost",
-		grpc.WithAuthority("localhost"),
+		grpc.WithAuthority(c.authority),
 		grpc.WithNoProxy(),
 		grpc.WithContextDialer(c.dial),
-		grpc.WithTransportCredentials(unixsock.Credentials()),
+		grpc.WithTransportCredentials(c.credentials),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -64,30 +70,12 @@ func New(endpoint string) (*Client, error) {
 // Close ends the connection and every stream on it.
 func (c *Client) Close() error { return c.conn.Close() }
 
-// Socket is the path this client connects to.
-func (c *Client) Socket() string { return c.path }
+// Endpoint is what this client connects to: the path of a socket, or tcp://host:port.
+func (c *Client) Endpoint() string { return c.name }
 
 func (c *Client) dial(ctx context.Context, _ string) (net.Conn, error) {
 	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "unix", c.path)
+	conn, err := dialer.DialContext(ctx, c.network, c.address)
 	c.dialErr.Store(&err)
 	return conn, err
-}
-
-func socketPath(endpoint string) (string, error) {
-	if endpoint == "" {
-		path, err := unixsock.FindSocket()
-		if err != nil {
-			return "", fmt.Errorf("look for the control socket: %w", err)
-		}
-		return path, nil
-	}
-	path, unix := strings.CutPrefix(endpoint, "unix://")
-	if !unix {
-		path = strings.TrimPrefix(endpoint, "unix:")
-	}
-	if path == "" || strings.Contains(path, "://") {
-		return "", &callError{ErrInvalid, fmt.Sprintf("endpoint %q is no Unix socket: give a path or unix:///path", endpoint)}
-	}
-	return path, nil
 }

@@ -51,7 +51,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func TestEndpoints(t *testing.T) {
 	f := func(endpoint, want string) {
 		t.Helper()
-		if got := dial(t, endpoint).Socket(); got != want {
+		if got := dial(t, endpoint).Endpoint(); got != want {
 			t.Errorf("%q: got %q, want %q", endpoint, got, want)
 		}
 	}
@@ -62,7 +62,7 @@ func TestEndpoints(t *testing.T) {
 	f("@abstract", "@abstract")
 	t.Setenv("RTD_SOCKET", "/from/the/environment")
 	f("", "/from/the/environment")
-	for _, bad := range []string{"http://127.0.0.1:4002", "tcp://127.0.0.1:1", "unix://", "unix:"} {
+	for _, bad := range []string{"http://127.0.0.1:4002", "tcp://127.0.0.1", "tcp://127.0.0.1:1", "unix://", "unix:"} {
 		if _, err := client.New(bad); !errors.Is(err, client.ErrInvalid) {
 			t.Errorf("%q: got %v, want %v", bad, err, client.ErrInvalid)
 		}
@@ -98,7 +98,8 @@ func TestErrorsOfTheDaemon(t *testing.T) {
 	g(status.Error(codes.OutOfRange, "size 5000 is above 4096"), client.ErrInvalid, "size 5000 is above 4096")
 	g(status.Error(codes.NotFound, "no pool\n\"x\""), client.ErrNotFound, `no pool "x"`)
 	g(status.Error(codes.PermissionDenied, "uid 7 may only read"), client.ErrDenied, "uid 7 may only read")
-	g(status.Error(codes.Unimplemented, "unknown method"), client.ErrUnsupported, "rtd at SOCKET does not know this call: it is of another version")
+	g(status.Error(codes.Unimplemented, "unknown method"), client.ErrUnsupported, "rtd at SOCKET does not know this call; upgrade it")
+	g(status.Error(codes.Unimplemented, "unknown method ListPools for service rtd.v1.PoolService"), client.ErrUnsupported, "rtd at SOCKET does not know ListPools; upgrade it")
 	g(status.Error(codes.Unavailable, "shutting down"), client.ErrStopped, "rtd at SOCKET is gone: shutting down")
 	internal := status.Error(codes.Internal, "broken")
 	g(internal, internal, "rtd at SOCKET: broken")

@@ -17,6 +17,9 @@ const DefaultGrace time.Duration = -1
 // Info says what runs, where it listens and whether it is ready.
 func (c *Client) Info(ctx context.Context) (*rtdv1.DaemonInfo, error) {
 	res, err := c.daemon.GetInfo(ctx, &rtdv1.GetInfoRequest{})
+	if version := res.GetInfo().GetVersion(); err == nil {
+		c.version.Store(&version)
+	}
 	return res.GetInfo(), c.fail(err)
 }
 

@@ -2,10 +2,13 @@ package client
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -15,7 +18,7 @@ import (
 
 // Errors of calls.
 var (
-	// ErrUnreachable: no daemon answers at the socket, or this user may not open it.
+	// ErrUnreachable: no daemon answers at the endpoint, or it does not let this user in.
 	ErrUnreachable = errors.New("daemon unreachable")
 	// ErrStopped: the daemon ended the call because it stops.
 	ErrStopped = errors.New("daemon stopped")
@@ -23,7 +26,7 @@ var (
 	ErrInvalid = errors.New("invalid argument")
 	// ErrNotFound: an argument names nothing there is.
 	ErrNotFound = errors.New("not found")
-	// ErrDenied: this user may read and not change.
+	// ErrDenied: this user, or this certificate, may read and not change.
 	ErrDenied = errors.New("permission denied")
 	// ErrUnsupported: the daemon is older than this client.
 	ErrUnsupported = errors.New("unsupported by the daemon")
@@ -59,14 +62,28 @@ func (c *Client) fail(err error) error {
 	case codes.Canceled:
 		return &callError{context.Canceled, "canceled"}
 	case codes.DeadlineExceeded:
-		return &callError{context.DeadlineExceeded, fmt.Sprintf("rtd at %s does not answer in time", c.path)}
+		return &callError{context.DeadlineExceeded, fmt.Sprintf("rtd at %s does not answer in time", c.name)}
 	case codes.Unimplemented:
-		return &callError{ErrUnsupported, fmt.Sprintf("rtd at %s does not know this call: it is of another version", c.path)}
+		return c.unsupported(text)
 	}
 	if kind, ok := kinds[st.Code()]; ok {
 		return &callError{kind, text}
 	}
-	return &callError{err, fmt.Sprintf("rtd at %s: %s", c.path, text)}
+	return &callError{err, fmt.Sprintf("rtd at %s: %s", c.name, text)}
+}
+
+// unknownMethod finds the call in what a server says that does not have it.
+var unknownMethod = regexp.MustCompile(`\bmethod (\w+) (for service|not implemented)`)
+
+func (c *Client) unsupported(text string) error {
+	daemon, what := "rtd at "+c.name, "this call"
+	if version := c.version.Load(); version != nil && *version != "" {
+		daemon += " (" + *version + ")"
+	}
+	if match := unknownMethod.FindStringSubmatch(text); match != nil {
+		what = match[1]
+	}
+	return &callError{ErrUnsupported, fmt.Sprintf("%s does not know %s; upgrade it", daemon, what)}
 }
 
 func (c *Client) unavailable(text string) error {
@@ -75,9 +92,29 @@ func (c *Client) unavailable(text string) error {
 		if text == "" {
 			text = "connection lost"
 		}
-		return &callError{ErrStopped, fmt.Sprintf("rtd at %s is gone: %s", c.path, text)}
+		return &callError{ErrStopped, fmt.Sprintf("rtd at %s is gone: %s", c.name, text)}
 	}
-	return &callError{ErrUnreachable, unreachable(c.path, *last)}
+	if c.network == "tcp" {
+		return &callError{ErrUnreachable, c.unreachableTCP(*last)}
+	}
+	return &callError{ErrUnreachable, unreachable(c.name, *last)}
+}
+
+func (c *Client) unreachableTCP(err error) string {
+	unknown, invalid, host := x509.UnknownAuthorityError{}, x509.CertificateInvalidError{}, x509.HostnameError{}
+	switch said := refusal(err); {
+	case said == "certificate required":
+		return fmt.Sprintf("rtd at %s asks for a client certificate, and got none", c.name)
+	case said != "":
+		return fmt.Sprintf("rtd at %s refuses the certificate of this client: %s", c.name, said)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Sprintf("no rtd at %s: nothing listens there; is it running, with control.listen?", c.name)
+	case errors.As(err, &unknown), errors.As(err, &invalid), errors.As(err, &host):
+		return fmt.Sprintf("rtd at %s shows a certificate that cannot be trusted: %s", c.name, oneLine(err.Error()))
+	case errors.Is(err, io.EOF):
+		return fmt.Sprintf("no rtd at %s: whatever listens there hung up", c.name)
+	}
+	return unreachable(c.name, err)
 }
 
 func unreachable(path string, err error) string {

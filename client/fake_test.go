@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -28,6 +30,7 @@ type fake struct {
 	mu        sync.Mutex
 	fail      error
 	pool      *rtdv1.Pool
+	info      *rtdv1.DaemonInfo // nil: it does not know the call
 	watchers  int
 	authority []string
 
@@ -53,8 +56,8 @@ func startFake() (*fake, error) {
 	return f, nil
 }
 
-func (f *fake) serve(l net.Listener) {
-	f.server = grpc.NewServer(grpc.Creds(unixsock.Credentials()), grpc.UnaryInterceptor(f.intercept))
+func (f *fake) serve(l net.Listener, options ...grpc.ServerOption) {
+	f.server = grpc.NewServer(append([]grpc.ServerOption{grpc.Creds(unixsock.Credentials()), grpc.UnaryInterceptor(f.intercept)}, options...)...)
 	rtdv1.RegisterPoolServiceServer(f.server, f)
 	rtdv1.RegisterStatsServiceServer(f.server, f)
 	rtdv1.RegisterSessionServiceServer(f.server, f)
@@ -68,7 +71,9 @@ func (f *fake) serve(l net.Listener) {
 func (f *fake) close() {
 	f.server.Stop()
 	<-f.done
-	os.RemoveAll(f.dir)
+	if f.dir != "" {
+		os.RemoveAll(f.dir)
+	}
 }
 
 func (f *fake) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -86,6 +91,13 @@ func (f *fake) intercept(ctx context.Context, req any, _ *grpc.UnaryServerInfo, 
 
 func (f *fake) ListPools(context.Context, *rtdv1.ListPoolsRequest) (*rtdv1.ListPoolsResponse, error) {
 	return &rtdv1.ListPoolsResponse{Pools: []*rtdv1.Pool{f.pool}}, nil
+}
+
+func (f *fake) GetInfo(context.Context, *rtdv1.GetInfoRequest) (*rtdv1.GetInfoResponse, error) {
+	if f.info == nil {
+		return nil, status.Error(codes.Unimplemented, "unknown method GetInfo for service rtd.v1.DaemonService")
+	}
+	return &rtdv1.GetInfoResponse{Info: f.info}, nil
 }
 
 func (f *fake) ResizePool(_ context.Context, req *rtdv1.ResizePoolRequest) (*rtdv1.ResizePoolResponse, error) {

@@ -52,6 +52,14 @@ type Config struct {
 	// AdminUIDs and AdminGIDs are who may change things over the control socket; everybody else who may open it reads.
 	// Default: root, the daemon's user, and the socket's group where its mode lets that in.
 	AdminUIDs, AdminGIDs []uint32
+	// ControlListen is a TCP address, host:port, that is served as the control socket is. Default "": none.
+	ControlListen string
+	// ControlTLS holds its certificate and the authorities of its clients; ControlListen takes all three files. TLS 1.3 is spoken.
+	ControlTLS TLS
+	// ControlAdmins are the names of certificates whose holders may change things over ControlListen; every other certificate of
+	// those authorities reads. A certificate's names are its URI and DNS names, or where it has neither its common name; they are
+	// compared exactly. Default: none may.
+	ControlAdmins []string
 	// Routes say which model goes to which upstream. At least one.
 	Routes []Route
 	// Auth says who is let in. Without keys: whoever is on this host.
@@ -205,7 +213,7 @@ func (c Config) validate() error {
 	for _, addr := range c.Listen {
 		errs = append(errs, checkListen("listen", addr, c.open()))
 	}
-	errs = append(errs, checkListen("admin", c.Admin, true), c.TLS.validate(), c.Auth.Validate())
+	errs = append(errs, checkListen("admin", c.Admin, true), c.TLS.validate(), c.validateControl(), c.Auth.Validate())
 	if len(c.Routes) == 0 {
 		errs = append(errs, errors.New("routes: none given; name at least one model and its upstream"))
 	}

@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
-	"github.com/rtd-project/rtd/internal/unixsock"
 	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
@@ -23,11 +22,12 @@ const (
 	controlMaxStreams       = 128
 )
 
-// newControlServer serves the control socket.
+// newControlServer serves the control socket, and its TCP listener.
 func (d *Daemon) newControlServer() *grpc.Server {
 	a := newAdmins(d.current().cfg, d.listeners.control.Addr().String())
+	a.names, a.log = func() []string { return d.current().cfg.ControlAdmins }, d.log
 	s := grpc.NewServer(
-		grpc.Creds(unixsock.Credentials()),
+		grpc.Creds(d.newControlCredentials()),
 		grpc.ConnectionTimeout(controlHandshakeTimeout),
 		grpc.MaxRecvMsgSize(controlMaxRequest),
 		grpc.MaxConcurrentStreams(controlMaxStreams),

@@ -3,11 +3,14 @@ package daemon
 import (
 	"context"
 	"os"
+	"path"
 	"slices"
 	"syscall"
 
+	"github.com/hashicorp/go-hclog"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
@@ -36,10 +39,13 @@ var readers = map[string]bool{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": true,
 }
 
-// admins decides who may change things, by the kernel's word for the peer of the control socket.
+// admins decides who may change things: by the kernel's word for the peer of the control socket, by the certificate of who
+// comes over TCP. Each change has a line in the log that says whose it was.
 type admins struct {
-	uids []uint32
-	gids []uint32
+	uids  []uint32
+	gids  []uint32
+	names func() []string // of certificates
+	log   hclog.Logger
 }
 
 // newAdmins are the configured ones; by default root, the daemon's own user and the group of the socket that is listened on.
@@ -71,15 +77,27 @@ func (a admins) check(ctx context.Context, method string) error {
 	if readers[method] {
 		return nil
 	}
-	p, _ := peer.FromContext(ctx)
-	who, ok := unixsock.Peer{}, false
-	if p != nil {
-		who, ok = p.AuthInfo.(unixsock.Peer)
+	var info credentials.AuthInfo
+	if p, ok := peer.FromContext(ctx); ok {
+		info = p.AuthInfo
 	}
-	if ok && (slices.Contains(a.uids, who.UID) || slices.ContainsFunc(a.gids, who.In)) {
-		return nil
+	switch who := info.(type) {
+	case unixsock.Peer:
+		if !slices.Contains(a.uids, who.UID) && !slices.ContainsFunc(a.gids, who.In) {
+			return status.Errorf(codes.PermissionDenied, "uid %d may only read; ask for membership in the admin uids %v or gids %v", who.UID, once(a.uids), once(a.gids))
+		}
+		a.log.Info("control call", "call", path.Base(method), "uid", who.UID, "pid", who.PID)
+	case credentials.TLSInfo:
+		names := certificateNames(who.State.PeerCertificates[0])
+		if !slices.ContainsFunc(names, func(name string) bool { return slices.Contains(a.names(), name) }) {
+			return status.Errorf(codes.PermissionDenied, "certificate %q may only read; ask for its name in control.admins", names[0])
+		}
+		p, _ := peer.FromContext(ctx)
+		a.log.Info("control call", "call", path.Base(method), "certificate", names[0], "client", p.Addr.String())
+	default:
+		return status.Error(codes.PermissionDenied, "nobody knows who you are")
 	}
-	return status.Errorf(codes.PermissionDenied, "uid %d may only read; ask for membership in the admin uids %v or gids %v", who.UID, once(a.uids), once(a.gids))
+	return nil
 }
 
 // once is a list of ids for people, in order and each once.

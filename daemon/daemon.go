@@ -154,6 +154,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	admin, control := d.newAdminServer(), d.newControlServer()
 	services.Go(func() { d.report("admin listener", ignoreClosed(admin.Serve(d.listeners.admin))) })
 	services.Go(func() { d.report("control socket", control.Serve(d.listeners.control)) })
+	if remote := d.listeners.remote; remote != nil {
+		services.Go(func() { d.report("control listener", control.Serve(remote)) })
+	}
 	noMoreEnds := make(chan struct{})
 	reports.Go(func() { d.ended.run(noMoreEnds) })
 	reports.Go(func() { d.poolLog.run(noMoreEnds) })
@@ -204,13 +207,16 @@ func (d *Daemon) readyFields() []any {
 	if d.current().tls != nil {
 		f = append(f, "tls", true)
 	}
+	if remote := d.listeners.remote; remote != nil {
+		f = append(f, "control", remote.Addr().String())
+	}
 	return append(f, "admin", d.listeners.admin.Addr().String(), "socket", d.listeners.control.Addr().String())
 }
 
 // servicesTimeout bounds the end of HTTP and gRPC requests in flight.
 const servicesTimeout = time.Second
 
-// stopServices ends the control socket and the admin listener. Streams are told first: a graceful stop waits for them.
+// stopServices ends the control socket, its TCP listener and the admin listener. Streams are told first: a graceful stop waits for them.
 func (d *Daemon) stopServices(admin *http.Server, control *grpc.Server) {
 	close(d.stopping)
 	d.health.Shutdown()

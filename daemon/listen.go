@@ -26,6 +26,7 @@ type listeners struct {
 	data    []net.Listener
 	admin   net.Listener
 	control net.Listener
+	remote  net.Listener // nil: control is not served over TCP
 }
 
 // open takes what was inherited and binds the rest: all or none.
@@ -58,6 +59,11 @@ func (l *listeners) open(cfg Config) (err error) {
 			return err
 		}
 		l.control = control // not before: a typed nil would be closed
+	}
+	if cfg.ControlListen != "" {
+		if l.remote, err = net.Listen("tcp", cfg.ControlListen); err != nil {
+			return fmt.Errorf("control.listen: %w", err)
+		}
 	}
 	return nil
 }
@@ -119,7 +125,7 @@ func (l *listeners) closeData() {
 
 func (l *listeners) close() {
 	l.closeData()
-	for _, ln := range []net.Listener{l.admin, l.control} {
+	for _, ln := range []net.Listener{l.admin, l.control, l.remote} {
 		if ln != nil {
 			ln.Close()
 		}
@@ -137,6 +143,9 @@ func (l *listeners) messages() []*rtdv1.Listener {
 	}
 	add(roleAdmin, l.admin)
 	add(roleControl, l.control)
+	if l.remote != nil {
+		add(roleControl, l.remote)
+	}
 	return list
 }
 

@@ -127,6 +127,7 @@ func (c Config) checkFixed(next Config) error {
 	f("listen", slices.Equal(c.Listen, next.Listen))
 	f("admin", c.Admin == next.Admin)
 	f("control.socket", c.Socket == next.Socket)
+	f("control.listen", c.ControlListen == next.ControlListen)
 	f("control.mode", c.SocketMode == next.SocketMode)
 	f("control.group", c.SocketGID == next.SocketGID)
 	f("control.admin_uids", slices.Equal(c.AdminUIDs, next.AdminUIDs))

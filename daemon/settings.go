@@ -9,10 +9,11 @@ import (
 // settings is what a reload replaces, as one immutable value. A client is held to the one in force when its request has come; what it opens
 // goes on under it.
 type settings struct {
-	cfg    Config // with defaults
-	routes *routes
-	auth   *auth.Auth
-	tls    *serverTLS // nil: clients are served without
+	cfg     Config // with defaults
+	routes  *routes
+	auth    *auth.Auth
+	tls     *serverTLS // nil: clients are served without
+	control *serverTLS // nil: control is not served over TCP
 }
 
 // newSettings makes cfg, which has its defaults and is valid, ready to serve. It starts nothing.
@@ -26,7 +27,9 @@ func (d *Daemon) newSettings(cfg Config) (*settings, error) {
 		s.auth, authErr = auth.New(cfg.Auth)
 	}
 	s.tls, tlsErr = d.newServerTLS(cfg.TLS, before)
-	if err := errors.Join(routesErr, authErr, tlsErr); err != nil {
+	var controlErr error
+	s.control, controlErr = d.newControlTLS(cfg.ControlTLS, before)
+	if err := errors.Join(routesErr, authErr, tlsErr, controlErr); err != nil {
 		return nil, err
 	}
 	s.routes.unused = s.auth.PassesAll()

@@ -26,6 +26,11 @@ var obeyed = map[string]string{
 	"control.group":                       "12345",
 	"control.admin_uids":                  "7",
 	"control.admin_gids":                  "7",
+	"control.listen":                      "127.0.0.1:7",
+	"control.tls.cert_file":               "%s/other",
+	"control.tls.key_file":                "%s/other",
+	"control.tls.client_ca_file":          "%s/other",
+	"control.admins":                      "ops",
 	"upstreams[0].name":                   "up2",
 	"upstreams[0].provider":               "openai",
 	"upstreams[0].url":                    "wss://example.org/v1",
@@ -140,6 +145,7 @@ routes:
   - {models: [m], upstream: up}
 clients: {keys: [{name: k, key_file: %[1]s/key}]}
 tls: {cert_file: %[1]s/key, key_file: %[1]s/key}
+control: {listen: "127.0.0.1:0", tls: {cert_file: %[1]s/key, key_file: %[1]s/key, client_ca_file: %[1]s/key}}
 `, dir))
 	secrets := []string{"OTHER_KEY=" + strings.Repeat("sk-test-OTHER", 4), "CREDENTIALS_DIRECTORY=" + dir}
 	before := configured(t, path, secrets...)

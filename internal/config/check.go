@@ -54,6 +54,7 @@ func (l *loader) check() {
 	l.checkRoutes()
 	l.checkClients()
 	l.checkTLS()
+	l.checkControl()
 	if s := l.file.Shutdown; s.Grace <= s.CloseTimeout && !l.isBad("shutdown") {
 		l.faultAt("shutdown.grace", "%s leaves no room for close_timeout, which is %s; make it longer", showDuration(s.Grace), showDuration(s.CloseTimeout))
 	}
@@ -226,6 +227,35 @@ func (l *loader) checkTLS() {
 	}
 	if t.MinVersion != "" {
 		l.faultAt("tls.min_version", "is of no use without cert_file and key_file; name them too")
+	}
+}
+
+// checkControl reports control over TCP that would lack one of its files, and what is of no use without it.
+func (l *loader) checkControl() {
+	if l.isBad("control") {
+		return
+	}
+	var given, missing []string
+	c := l.file.Control
+	for _, f := range []struct{ key, value string }{
+		{"control.tls.cert_file", c.TLS.CertFile}, {"control.tls.key_file", c.TLS.KeyFile}, {"control.tls.client_ca_file", c.TLS.ClientCAFile},
+	} {
+		if f.value == "" {
+			missing = append(missing, f.key)
+		} else {
+			given = append(given, f.key)
+		}
+	}
+	if len(c.Admins) > 0 {
+		given = append(given, "control.admins")
+	}
+	if c.Listen != "" && len(missing) > 0 {
+		l.faultAt("control.listen", "is served over TLS with certificates on both sides only; name %s too", strings.Join(missing, ", "))
+	}
+	if c.Listen == "" {
+		for _, key := range given {
+			l.faultAt(key, "is of no use without control.listen; name the address too")
+		}
 	}
 }
 

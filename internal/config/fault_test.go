@@ -219,6 +219,14 @@ func TestWhatDoesNotGoTogether(t *testing.T) {
 		"rtd.yaml:7:23: tls.client_ca_file: is of no use without cert_file and key_file; name them too",
 		"rtd.yaml:7:39: tls.min_version: is of no use without cert_file and key_file; name them too")
 	f(plain + "tls: {cert_file: c, key_file: k, client_ca_file: c, min_version: \"1.3\"}\n")
+	f(plain+"control: {listen: 0.0.0.0:4003}\n",
+		"rtd.yaml:7:19: control.listen: is served over TLS with certificates on both sides only; name control.tls.cert_file, control.tls.key_file, control.tls.client_ca_file too")
+	f(plain+"control: {listen: 0.0.0.0:4003, tls: {cert_file: c, key_file: k}}\n",
+		"rtd.yaml:7:19: control.listen: is served over TLS with certificates on both sides only; name control.tls.client_ca_file too")
+	f(plain+"control: {tls: {key_file: k}, admins: [ops]}\n",
+		"rtd.yaml:7:27: control.tls.key_file: is of no use without control.listen; name the address too",
+		"rtd.yaml:7:31: control.admins: is of no use without control.listen; name the address too")
+	f(plain + "control: {listen: 0.0.0.0:4003, tls: {cert_file: c, key_file: k, client_ca_file: c}, admins: [ops]}\n")
 	f(up("url: wss://x/v1, tls: {cert_file: c}"), "rtd.yaml:2:71: upstreams[0].tls.cert_file: goes with key_file; name both or neither")
 	f(plain + "listen: [0.0.0.0:1]\nclients: {keys: [{name: a, key_env: A}]}\n")
 	f("upstreams: [{name: a, provider: compatible, url: wss://x}, {name: a, provider: compatible, url: wss://y}]\nroutes: [{models: [m]}]",

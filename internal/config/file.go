@@ -29,7 +29,13 @@ type Control struct {
 	Mode                 os.FileMode // 0: by default
 	Group                string
 	AdminUIDs, AdminGIDs []uint32
+	Listen               string // "": not over TCP
+	TLS                  ControlTLS
+	Admins               []string
 }
+
+// ControlTLS is how control over TCP is encrypted, and whose certificates it takes.
+type ControlTLS struct{ CertFile, KeyFile, ClientCAFile string }
 
 // Upstream is one provider endpoint.
 type Upstream struct {

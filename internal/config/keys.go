@@ -46,6 +46,19 @@ func (c *Control) keys() []key {
 			doc: "Numeric ids of the users who may change things. Everybody else who can open the socket may look."},
 		{name: "admin_gids", scalar: ids(&c.AdminGIDs), fixed: true, defDoc: "the group of the socket",
 			doc: "Numeric ids of the groups whose members may change things."},
+		{name: "listen", scalar: address(&c.Listen), fixed: true, defDoc: "none",
+			doc: "TCP address, host:port, on which rtctl is served as on the socket, over TLS with certificates on both sides. Takes all three files of control.tls."},
+		{name: "tls", keys: c.TLS.keys(), doc: "Certificates of listen. TLS 1.3 is spoken, and nothing else."},
+		{name: "admins", scalar: texts(&c.Admins, anyText), defDoc: "none",
+			doc: "Names of certificates whose holders may change things over listen; every other certificate may look. A certificate's names are its URI and DNS names, or where it has neither, its common name."},
+	}
+}
+
+func (t *ControlTLS) keys() []key {
+	return []key{
+		{name: "cert_file", scalar: path(&t.CertFile), doc: "Certificate, with its chain, in PEM. The files of this section are read again when they change."},
+		{name: "key_file", scalar: path(&t.KeyFile), doc: "Its private key, in PEM."},
+		{name: "client_ca_file", scalar: path(&t.ClientCAFile), doc: "Authorities, in PEM, one of which must have signed the certificate of whoever connects. Take one that signs for nobody else."},
 	}
 }
 

@@ -57,8 +57,8 @@ func (a *Authority) Pool() *x509.CertPool {
 	return p
 }
 
-// Sign makes a certificate for loopback, for either end.
-func (a *Authority) Sign(name pkix.Name) tls.Certificate {
+// Sign makes a certificate for loopback, for either end. change may make it another.
+func (a *Authority) Sign(name pkix.Name, change ...func(*x509.Certificate)) tls.Certificate {
 	a.t.Helper()
 	key := newKey(a.t)
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
@@ -69,6 +69,9 @@ func (a *Authority) Sign(name pkix.Name) tls.Certificate {
 		SerialNumber: serial, Subject: name, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{name.CommonName}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, c := range change {
+		c(template)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	if err != nil {
@@ -97,15 +100,15 @@ func pemOf(kind string, der []byte) []byte {
 type KeyPair struct{ Cert, Key string }
 
 // WritePair puts a new certificate for loopback and its key into dir.
-func (a *Authority) WritePair(dir, name string) KeyPair {
+func (a *Authority) WritePair(dir, name string, change ...func(*x509.Certificate)) KeyPair {
 	a.t.Helper()
-	return a.ReplacePair(KeyPair{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}, name)
+	return a.ReplacePair(KeyPair{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}, name, change...)
 }
 
 // ReplacePair puts a new certificate and key in the place of p.
-func (a *Authority) ReplacePair(p KeyPair, name string) KeyPair {
+func (a *Authority) ReplacePair(p KeyPair, name string, change ...func(*x509.Certificate)) KeyPair {
 	a.t.Helper()
-	c := a.Sign(pkix.Name{CommonName: name})
+	c := a.Sign(pkix.Name{CommonName: name}, change...)
 	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
 	if err != nil {
 		a.t.Fatal(err)
