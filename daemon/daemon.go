@@ -125,6 +125,14 @@ func (d *Daemon) Addrs() []net.Addr {
 	return addrs
 }
 
+// Scheme is what the URL of a data address begins with: wss where they speak TLS, else ws.
+func (d *Daemon) Scheme() string {
+	if d.current().cfg.TLS.CertFile != "" {
+		return "wss"
+	}
+	return "ws"
+}
+
 // AdminAddr is the bound admin address. Call it after Ready.
 func (d *Daemon) AdminAddr() net.Addr { return d.listeners.admin.Addr() }
 

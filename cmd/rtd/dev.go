@@ -55,8 +55,9 @@ func sayWhatToTry(ctx context.Context, d *daemon.Daemon) {
 	case <-d.Ready():
 	}
 	fmt.Fprintf(os.Stderr, `
-rtd --dev serves a scripted upstream on ws://%s/v1/realtime?model=%s
+rtd --dev serves a scripted upstream on %s://%s/v1/realtime?model=%s
+It runs in this process: what status and stats say of memory is of both, and a session costs more than in front of a provider.
 Now try, elsewhere:  go run ./cmd/rtctl status  |  … pool resize 64  |  … stats --watch
 
-`, d.Addrs()[0], config.DefaultModel)
+`, d.Scheme(), d.Addrs()[0], config.DefaultModel)
 }

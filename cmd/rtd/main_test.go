@@ -150,6 +150,22 @@ func upstreamArgs(up *wiretest.Upstream, more ...string) []string {
 	return append([]string{"--upstream", up.URL().String(), "--provider", "compatible", "--model", "mock"}, more...)
 }
 
+func TestDevSaysWhereItServes(t *testing.T) {
+	f := func(scheme string, env ...string) {
+		t.Helper()
+		p := startProcess(t, append(env, "OPENAI_API_KEY="), "--dev")
+		want := fmt.Sprintf("serves a scripted upstream on %s://%s/v1/realtime", scheme, p.listen)
+		for deadline := time.Now().Add(20 * time.Second); !strings.Contains(p.output(), want); time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("it does not say %q", want)
+			}
+		}
+	}
+	f("ws")
+	pair := wiretest.NewAuthority(t).WritePair(t.TempDir(), "localhost")
+	f("wss", "RTD_TLS_CERT_FILE="+pair.Cert, "RTD_TLS_KEY_FILE="+pair.Key)
+}
+
 func TestDevServesWithoutKeyOrConfiguration(t *testing.T) {
 	p := startProcess(t, []string{"OPENAI_API_KEY="}, "--dev")
 	c := wiretest.Connect(t, p.listen)
