@@ -62,7 +62,7 @@ func (a *Auth) MintFor(name string, wish Wish, now time.Time) (Minted, error) {
 	case len(keys) == 0:
 		return a.mint(nil, wish, now)
 	}
-	return Minted{}, mintDenied("", "name one of the keys: %s", a.keyNames())
+	return Minted{}, mintDenied("", "there are several client keys; name the one it is for (rtctl: --key): %s", a.keyNames())
 }
 
 func (a *Auth) keyNames() string {

@@ -123,7 +123,7 @@ func TestFailuresAreNamedByCause(t *testing.T) {
 	}
 	ln.Close()
 	f("ws://"+ln.Addr().String(), "dial: connection refused")
-	f("wss://"+strings.TrimPrefix(serveSim(t, sim.Config{TLS: true}).URL(), "wss://"), "dial: certificate not trusted")
+	f("wss://"+strings.TrimPrefix(serveSim(t, sim.Config{TLS: true}).URL(), "wss://"), "dial: certificate of an authority that is not trusted here; --ca names it")
 	f("ws://"+listen(t, func(c net.Conn) { _, _ = c.Write([]byte("no HTTP at all\r\n\r\n")) }), "dial: invalid answer to the upgrade")
 	f("ws://host.invalid", "dial: host not found")
 	silent := serveSim(t, sim.Config{SessionDelay: time.Minute})

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -57,6 +58,7 @@ func cause(ctx context.Context, err error) string {
 		end     *closedError
 		broken  *wire.ProtocolError
 		lookup  *net.DNSError
+		unknown x509.UnknownAuthorityError
 		cert    *tls.CertificateVerificationError
 		no      syscall.Errno
 	)
@@ -83,6 +85,8 @@ func cause(ctx context.Context, err error) string {
 		return err.Error()
 	case errors.As(err, &lookup):
 		return "host not found"
+	case errors.As(err, &unknown):
+		return "certificate of an authority that is not trusted here; --ca names it"
 	case errors.As(err, &cert):
 		return "certificate not trusted"
 	case errors.As(err, &no):

@@ -30,7 +30,7 @@ drain forced sessions to end.`,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.endpoint, "endpoint", "", "control socket of the daemon, a path or unix:///path")
 	flags.VarP(&a.format, "output", "o", "form of the output, table, json or yaml")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%s", err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagFault(err) })
 
 	group(root,
 		newStatus(a),
