@@ -29,9 +29,10 @@ func newPoolResize(a *app) *cobra.Command {
 		Short: "Set how many idle sessions a pool keeps",
 		Long: `Set how many idle sessions a pool keeps.
 
-The size is in force at once. It is exact, of several callers the last one
-acknowledged holds, and it lasts until the daemon restarts. A smaller size closes
-idle sessions only, never one a client holds.
+The size is in force at once. It is exact, and of several callers the last one
+acknowledged holds. It lasts until the daemon restarts, or reloads a configuration
+whose pool.size has changed; any other reload leaves it. A smaller size closes idle
+sessions only, never one a client holds.
 
 The command returns when the sessions are ready, or earlier when something holds
 them up: a back-off, a pause, max_connections, another resize, the timeout. That is

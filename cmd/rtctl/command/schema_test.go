@@ -123,3 +123,32 @@ func TestSchemaOfAMetric(t *testing.T) {
 		t.Error("a list is null")
 	}
 }
+
+// The page for scripts names the document of every command; in a row, what is said once of a group is not said again.
+func TestEveryDocumentIsOnThePage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "rtctl.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(page), "| command | document |\n")
+	if !ok {
+		t.Fatal("docs/rtctl.md has no table of documents")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	named := map[string]bool{}
+	for row := range strings.Lines(table) {
+		group := ""
+		for command := range strings.SplitSeq(strings.Split(row, "|")[1], ",") {
+			command = strings.Trim(command, " `")
+			if before, _, ok := strings.Cut(command, " "); ok {
+				group = before + " "
+			}
+			named[command], named[group+command] = true, true
+		}
+	}
+	for _, c := range documentSchema().Commands {
+		if !named[c.Command] {
+			t.Errorf("docs/rtctl.md does not have the document of %s", c.Command)
+		}
+	}
+}

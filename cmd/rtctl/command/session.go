@@ -15,7 +15,7 @@ func newSession(a *app) *cobra.Command {
 		Use:   "session",
 		Short: "Look at and end the sessions of clients",
 		Example: `  rtctl session list
-  rtctl session close 01JF3Z8Q`,
+  rtctl session close rts_st3emzonamfokguynqs5`,
 	},
 		newSessionList(a),
 		newSessionShow(a),

@@ -33,8 +33,8 @@ func newSessionClose(a *app) *cobra.Command {
 Codes: 1000 normal, 1001 going away, 1002 protocol error, 1007 invalid payload,
 1008 policy, 1009 too big, 1011 internal error, 1012 restart, 1013 try again later.
 SDKs connect again after 1001, 1011, 1012 and 1013. Returns when the session is gone.`,
-		Example: `  rtctl session close 01JF3Z8Q
-  rtctl session close 01JF3Z8Q --code 1008 --reason "quota used up"`,
+		Example: `  rtctl session close rts_st3emzonamfokguynqs5
+  rtctl session close rts_st3emzonamfokguynqs5 --code 1008 --reason "quota used up"`,
 		Args:              arguments("the session"),
 		ValidArgsFunction: onlyFirst(a.completeSessions),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -17,8 +17,8 @@ func newSessionShow(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show SESSION",
 		Short: "Show everything about one open session",
-		Example: `  rtctl session show 01JF3Z8Q
-  rtctl session show 01JF3Z8Q -o json | jq .responses.first_audio`,
+		Example: `  rtctl session show rts_st3emzonamfokguynqs5
+  rtctl session show rts_st3emzonamfokguynqs5 -o json | jq .responses.first_audio`,
 		Args:              arguments("the session"),
 		ValidArgsFunction: onlyFirst(a.completeSessions),
 		RunE: func(cmd *cobra.Command, args []string) error {
