@@ -17,18 +17,23 @@ func TestCaseA1ParkedSessionsThatEndAreNotHandedOut(t *testing.T) {
 		t.Helper()
 		t.Run(fmt.Sprintf("%d dead", dead), func(t *testing.T) {
 			end := make(chan struct{})
+			var ended sync.WaitGroup
+			ended.Add(dead)
 			up := wiretest.NewUpstream(t, func(c *wiretest.UpstreamConn) {
 				req := c.ReadRequest()
 				c.SendString(wiretest.Switching(req) + string(c.Frame(true, wiretest.Text, []byte(wiretest.SessionCreated))))
 				if c.N <= dead {
 					<-end
-					return // FIN, no Close
+					c.Close() // FIN, no Close frame
+					ended.Done()
+					return
 				}
 				c.Echo()
 			})
 			r := startRig(t, up, 3)
 			r.awaitIdle(3)
 			close(end)
+			ended.Wait()
 			c := r.session()
 			c.SendHex(wiretest.Hello)
 			c.ExpectText("Hello")

@@ -3,6 +3,7 @@ package unixsock
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -184,20 +185,19 @@ func TestInheritedFromSystemd(t *testing.T) {
 	path := filepath.Join(sharedDir(t), "s")
 	cmd := exec.Command(activate, "-l", path, "--fdname=control", "-E", "UNIXSOCK_TEST_ROLE=inherit", os.Args[0])
 	c := start(t, cmd)
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		if _, err := os.Lstat(path); err == nil {
-			break
-		} else if time.Now().After(deadline) {
+	var conn net.Conn // the first one starts the child
+	for deadline := time.Now().Add(30 * time.Second); conn == nil; time.Sleep(5 * time.Millisecond) {
+		if conn, err = net.Dial("unix", path); err != nil && time.Now().After(deadline) {
 			t.Fatal(err)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
-	answer := make(chan string)
-	go func() { answer <- reached(t, path) }()
+	defer conn.Close()
 	c.expect(t, `1 listeners, LISTEN_FDS=""`)
-	if got := <-answer; got != "control" {
-		t.Fatalf("got %q", got)
+	if err := conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(conn); err != nil || string(got) != "control" {
+		t.Fatalf("got %q, %v", got, err)
 	}
 }
 
