@@ -114,6 +114,8 @@ type Config struct {
 	Path string
 	// Values is the configuration as its writer wrote it, for people who ask the daemon. It decides nothing.
 	Values []Value
+	// Warnings are what is doubtful in the configuration, one line each. They are logged once it is in force.
+	Warnings []string
 	// blind turns the statistics of sessions off, for the benchmark that shows what they cost.
 	blind bool
 	// goroutines selects the relay's portable engine, for tests.

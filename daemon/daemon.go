@@ -101,7 +101,15 @@ func New(cfg Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.settings.Store(set)
+	d.warn(cfg)
 	return d, nil
+}
+
+// warn logs what is doubtful in a configuration that is in force.
+func (d *Daemon) warn(cfg Config) {
+	for _, warning := range cfg.Warnings {
+		d.log.Warn("configuration in force with a doubt", "warning", warning)
+	}
 }
 
 // secrets lists what must never be seen in any output.

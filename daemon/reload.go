@@ -69,6 +69,7 @@ func (d *Daemon) reload(cfg Config) (Changes, error) {
 	if old.cfg.LogLevel != cfg.LogLevel {
 		d.log.SetLevel(cfg.LogLevel)
 	}
+	d.warn(cfg)
 	if cfg.Accepted != nil {
 		cfg.Accepted()
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rtd-project/rtd/internal/files"
 	"github.com/rtd-project/rtd/internal/wire"
 )
 
@@ -65,21 +66,22 @@ func (c TLS) read() (*tls.Config, error) {
 
 // readKeyPair reads a certificate and its key. key is where the configuration names them.
 func readKeyPair(key, certFile, keyFile string) (*tls.Certificate, error) {
-	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		return nil, fmt.Errorf("%s: cert_file %s, key_file %s: %w", key, certFile, keyFile, err)
+	pair, certErr, keyErr := files.KeyPair(certFile, keyFile)
+	switch {
+	case certErr != nil && keyErr != nil:
+		return nil, fmt.Errorf("%s.cert_file: %w; %s.key_file: %w", key, certErr, key, keyErr)
+	case certErr != nil:
+		return nil, fmt.Errorf("%s.cert_file: %w", key, certErr)
+	case keyErr != nil:
+		return nil, fmt.Errorf("%s.key_file: %w", key, keyErr)
 	}
-	return &cert, nil
+	return pair, nil
 }
 
 func readAuthorities(key, file string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(file)
+	pool, err := files.Authorities(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: %s holds no certificate in PEM", key, file)
 	}
 	return pool, nil
 }
@@ -115,6 +117,10 @@ func (d *Daemon) reportServerTLS(config *tls.Config, err error) {
 func (d *Daemon) reportKeyPair(cert *tls.Certificate, err error) {
 	if err != nil {
 		d.log.Error("certificate files changed and cannot be used; the ones before stay in force", "error", err)
+		return
+	}
+	if warning := files.Untimely(cert.Leaf, time.Now()); warning != "" {
+		d.log.Warn("certificate files read again, and "+warning, "subject", cert.Leaf.Subject.String())
 		return
 	}
 	d.log.Info("certificate files read again", "subject", cert.Leaf.Subject.String(), "serial", fmt.Sprintf("%x", cert.Leaf.SerialNumber), "not_after", cert.Leaf.NotAfter)

@@ -66,6 +66,16 @@ func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
 	if n := r.lines(success); n != 3 {
 		t.Errorf("%d lines about a certificate, want 3", n)
 	}
+	ca.ReplacePair(files, "old", wiretest.Expired)
+	r.look()
+	conn, err := r.handshake(clientTLS(ca, func(c *tls.Config) { c.InsecureSkipVerify = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if presented(conn) != "old" || r.lines(`"warn"`, success+", and the certificate expired on") != 1 {
+		t.Errorf("presented %q, and the log does not warn that its time is over", presented(conn))
+	}
 	echoesHello(live)
 }
 
@@ -126,8 +136,8 @@ func TestReloadOfTLS(t *testing.T) {
 		t.Errorf("presented %q after a reload", presented(conn))
 	}
 	ca.Write(files.Cert, []byte("nothing\n"))
-	reload("cert_file "+files.Cert, same)
-	reload("cert_file "+files.Cert, same) // still
+	reload("tls.cert_file: "+files.Cert, same)
+	reload("tls.cert_file: "+files.Cert, same) // still
 	if _, conn := r.secure(config); presented(conn) != "second" {
 		t.Errorf("presented %q after a reload that failed", presented(conn))
 	}

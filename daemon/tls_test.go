@@ -327,9 +327,10 @@ func TestTLSFaultsEndTheStart(t *testing.T) {
 	f("cert_file and key_file go together", TLS{KeyFile: good.Key})
 	f("client_ca_file and min_version need", TLS{ClientCAFile: good.Cert})
 	f("TLS 1.1 is not supported; use 1.2 or 1.3", TLS{CertFile: good.Cert, KeyFile: good.Key, MinVersion: tls.VersionTLS11})
-	f(dir+"/none: no such file", TLS{CertFile: dir + "/none", KeyFile: good.Key})
-	f("does not match", TLS{CertFile: good.Cert, KeyFile: other.Key})
+	f("tls.cert_file: open "+dir+"/none: no such file", TLS{CertFile: dir + "/none", KeyFile: good.Key})
+	f("tls.cert_file: "+empty+" holds no certificate in PEM; name a file that does; tls.key_file: "+empty+" holds no private key", TLS{CertFile: empty, KeyFile: empty})
+	f("tls.key_file: "+other.Key+" does not match", TLS{CertFile: good.Cert, KeyFile: other.Key})
 	f("tls.client_ca_file: "+empty+" holds no certificate", TLS{CertFile: good.Cert, KeyFile: good.Key, ClientCAFile: empty})
 	f("upstream up: tls: cert_file and key_file go together", TLS{}, func(u *Upstream) { u.CertFile = good.Cert })
-	f("upstream up: tls: cert_file "+empty, TLS{}, func(u *Upstream) { u.CertFile, u.KeyFile = empty, good.Key })
+	f("upstream up: tls.cert_file: "+empty, TLS{}, func(u *Upstream) { u.CertFile, u.KeyFile = empty, good.Key })
 }

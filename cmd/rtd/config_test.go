@@ -198,11 +198,12 @@ func TestAWrongFileIsExit2WithALineForEachFault(t *testing.T) {
 		}
 	}
 	const upstream = "upstreams: [{name: up, provider: compatible, url: wss://x/v1, api_key_env: RTD_TEST_KEY}]\nroutes: [{models: [m]}]\n"
-	f("lisen: x\n"+upstream, nil, "rtd: rtd.yaml:1:1: lisen: there is no such key; did you mean listen?")
+	f("lisen: x\n"+upstream, nil, "rtd: rtd.yaml:1:1: lisen: there is no such key; did you mean listen?",
+		"rtd: rtd.yaml:2:76: upstreams[0].api_key_env: the environment variable RTD_TEST_KEY is not set")
 	f(upstream, nil, "rtd: rtd.yaml:1:76: upstreams[0].api_key_env: the environment variable RTD_TEST_KEY is not set")
 	f(upstream+"clients: {keys: [{name: a, key_credential: c}]}\ncontrol: {group: no-such-group}\n", []string{"RTD_TEST_KEY=sk-test-X", "CREDENTIALS_DIRECTORY=" + dir},
-		`rtd: rtd.yaml:4:18: control.group: there is no group "no-such-group"`,
-		"rtd: rtd.yaml:3:44: clients.keys[0].key_credential: open c: no such file or directory")
+		"rtd: rtd.yaml:3:44: clients.keys[0].key_credential: open c: no such file or directory",
+		`rtd: rtd.yaml:4:18: control.group: there is no group "no-such-group"; make it, or name another`)
 }
 
 // I3: a credentialed ws:// upstream that is not loopback is refused before anything is dialled, unless opted in.

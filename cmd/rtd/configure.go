@@ -4,10 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os/user"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -18,8 +15,8 @@ import (
 	"github.com/rtd-project/rtd/pool"
 )
 
-// configuration turns what people write into what the daemon is told. It reads the secrets and certificates that are
-// named there, and gathers what is wrong with them.
+// configuration turns what people write into what the daemon is told. It reads the secrets and authorities that are named
+// there, which Load has found good: what is wrong with them now, and gathered here, has become so since.
 type configuration struct {
 	*config.Config
 	faults config.Faults
@@ -72,9 +69,7 @@ func configure(c *config.Config) (daemon.Config, sums, error) {
 
 var logFormats = map[string]string{"text": daemon.LogText, "json": daemon.LogJSON}
 
-func (b *configuration) fault(key, format string, args ...any) {
-	b.faults = append(b.faults, b.Fault(key, format, args...))
-}
+func (b *configuration) found(err error) { b.faults = append(b.faults, config.AllFaults(err)...) }
 
 // absolute is a path for people who are elsewhere.
 func absolute(path string) string {
@@ -82,27 +77,6 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
-}
-
-// group is the number of the control socket's group, 0 for the default.
-func (b *configuration) group() int {
-	name := b.Control.Group
-	if name == "" {
-		return 0
-	}
-	if n, err := strconv.Atoi(name); err == nil {
-		return n
-	}
-	g, err := user.LookupGroup(name)
-	if err != nil {
-		b.fault("control.group", "there is no group %q", name)
-		return 0
-	}
-	n, err := strconv.Atoi(g.Gid)
-	if err != nil {
-		b.fault("control.group", "the group %q has no number", name)
-	}
-	return n
 }
 
 func (b *configuration) routes() []daemon.Route {
@@ -130,7 +104,7 @@ func (b *configuration) routes() []daemon.Route {
 func (b *configuration) upstream(key string, u config.Upstream) daemon.Upstream {
 	return daemon.Upstream{
 		Upstream: dialect.Upstream{
-			Dialect: u.Provider, Name: u.Name, BaseURL: u.BaseURL(), Credential: b.secret(key+".api_key", u.APIKey),
+			Dialect: u.Provider, Name: u.Name, BaseURL: u.BaseURL(), Credential: b.secret(key+".api_key", u.APIKey, config.APIKey),
 			Organization: u.Organization, Project: u.Project, SafetyIdentifier: u.SafetyIdentifier, Beta: u.Beta, Model: u.Model,
 		},
 		PingInterval:   u.PingInterval,
@@ -147,7 +121,7 @@ func (b *configuration) auth() auth.Config {
 	c := auth.Config{
 		PassThrough: b.Clients.PassThrough,
 		Tokens: auth.Tokens{
-			Secret:     []byte(b.secret("clients.tokens.secret", b.Clients.Tokens.Secret)),
+			Secret:     []byte(b.secret("clients.tokens.secret", b.Clients.Tokens.Secret, config.TokenSecret)),
 			DefaultTTL: b.Clients.Tokens.DefaultTTL,
 			MaxTTL:     b.Clients.Tokens.MaxTTL,
 		},
@@ -163,11 +137,11 @@ func (b *configuration) auth() auth.Config {
 
 func (b *configuration) digest(key string, k config.Key) auth.Digest {
 	if k.SHA256 == "" {
-		return auth.DigestOf(b.secret(key+".key", k.Key))
+		return auth.DigestOf(b.secret(key+".key", k.Key, config.ClientKey))
 	}
 	d, err := auth.ParseDigest(k.SHA256)
 	if err != nil {
-		b.fault(key+".sha256", "%v", err)
+		b.found(b.Fault(key+".sha256", "%v", err))
 	}
 	return d
 }
@@ -179,32 +153,29 @@ func (b *configuration) tls() daemon.TLS {
 	return daemon.TLS{CertFile: t.CertFile, KeyFile: t.KeyFile, ClientCAFile: t.ClientCAFile, MinVersion: tlsVersions[t.MinVersion]}
 }
 
+// group is the number of the control socket's group, 0 for the default.
+func (b *configuration) group() int {
+	id, err := b.GroupID()
+	b.found(err)
+	return id
+}
+
 // secret reads a secret; prefix is its key without the ending that says where it is.
-func (b *configuration) secret(prefix string, s config.Secret) string {
+func (b *configuration) secret(prefix string, s config.Secret, check func(string) error) string {
 	if path := b.SecretPath(s); path != "" {
 		b.files.add(path)
 	}
-	v, err := b.Secret(prefix, s)
-	if err != nil {
-		b.faults = append(b.faults, config.AllFaults(err)...)
-	}
+	v, err := b.Secret(prefix, s, check)
+	b.found(err)
 	return v
 }
 
 // authorities reads the certificates in a file; nil, the system's, for no file.
 func (b *configuration) authorities(key, file string) *x509.CertPool {
-	if file == "" {
-		return nil
+	if file != "" {
+		b.files.add(file)
 	}
-	b.files.add(file)
-	pem, err := config.ReadRegular(file, maxWatched)
-	if err != nil {
-		b.fault(key, "%s", strings.TrimSpace(err.Error()))
-		return nil
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		b.fault(key, "%s holds no certificate in PEM", file)
-	}
+	roots, err := b.Authorities(key, file)
+	b.found(err)
 	return roots
 }

@@ -146,6 +146,7 @@ routes:
 clients: {keys: [{name: k, key_file: %[1]s/key}]}
 tls: {cert_file: %[1]s/key, key_file: %[1]s/key}
 control: {listen: "127.0.0.1:0", tls: {cert_file: %[1]s/key, key_file: %[1]s/key, client_ca_file: %[1]s/key}}
+limits: {max_session_age: 1h}
 `, dir))
 	secrets := []string{"OTHER_KEY=" + strings.Repeat("sk-test-OTHER", 4), "CREDENTIALS_DIRECTORY=" + dir}
 	before := configured(t, path, secrets...)

@@ -45,7 +45,7 @@ func prepare(o options) (d *daemon.Daemon, files *watchedFiles, release func(), 
 // readConfig reads the file, unless its text is given, the environment and everything they name; a reload does so again.
 // files learns what the configuration was made from once it is in force.
 func readConfig(o options, files *watchedFiles, text []byte) (daemon.Config, error) {
-	c, err := config.Load(config.Options{Path: o.path, Text: text, Environ: os.Environ(), Flags: o.flags})
+	c, err := config.Load(config.Options{Path: o.path, Text: text, Environ: os.Environ(), Flags: o.flags, Host: true})
 	if err != nil {
 		return daemon.Config{}, err
 	}
@@ -54,6 +54,9 @@ func readConfig(o options, files *watchedFiles, text []byte) (daemon.Config, err
 		return daemon.Config{}, err
 	}
 	cfg.Values = told(c)
+	for _, w := range c.Warnings {
+		cfg.Warnings = append(cfg.Warnings, w.Error())
+	}
 	if !o.dev {
 		cfg.Source = func() (daemon.Config, error) { return readConfig(o, files, nil) }
 	}

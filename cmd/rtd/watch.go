@@ -8,16 +8,13 @@ import (
 	"time"
 
 	"github.com/rtd-project/rtd/daemon"
-	"github.com/rtd-project/rtd/internal/config"
+	"github.com/rtd-project/rtd/internal/files"
 )
 
 // watchInterval is how often the files that hold secrets and certificates are looked at. They are small and few, and
 // what puts new ones there (a secret mount, a certificate agent) replaces directories as often as files, so that asking
 // the kernel to tell would have to follow links.
 const watchInterval = 10 * time.Second
-
-// maxWatched bounds such a file in bytes.
-const maxWatched = 8 << 20
 
 // maxPause is how many looks are passed over at most between two tries to put files in force that a reload refused.
 const maxPause = 30
@@ -27,7 +24,7 @@ type sums map[string][sha256.Size]byte
 
 func (s sums) add(name string) {
 	s[name] = [sha256.Size]byte{}
-	if b, err := config.ReadRegular(name, maxWatched); err == nil {
+	if b, err := files.Read(name, files.MaxPEM); err == nil {
 		s[name] = sha256.Sum256(b)
 	}
 }

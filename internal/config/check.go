@@ -55,6 +55,7 @@ func (l *loader) check() {
 	l.checkClients()
 	l.checkTLS()
 	l.checkControl()
+	l.checkAge()
 	if s := l.file.Shutdown; s.Grace <= s.CloseTimeout && !l.isBad("shutdown") {
 		l.faultAt("shutdown.grace", "%s leaves no room for close_timeout, which is %s; make it longer", showDuration(s.Grace), showDuration(s.CloseTimeout))
 	}
@@ -83,9 +84,9 @@ func (l *loader) checkSecrets(keys []key, prefix string) {
 func lastPart(path string) string { return path[strings.LastIndexAny(path, ".")+1:] }
 
 func (l *loader) checkAddresses() {
-	open := len(l.file.Clients.Keys) == 0
+	open := len(l.file.Clients.Keys) == 0 && l.file.TLS.ClientCAFile == "" // a certificate is as good as a key
 	for i, a := range l.file.Listen {
-		if open && !isLoopback(a) && !l.isBad("listen", "clients.keys") {
+		if open && !isLoopback(a) && !l.isBad("listen", "clients.keys", "tls.client_ca_file") {
 			l.faultAt(index("listen", i), "%s is reachable from other hosts while there is no client key; use a loopback address or add one to clients.keys", quote(a))
 		}
 	}
@@ -213,6 +214,18 @@ func (l *loader) checkRoutes() {
 			}
 			shared[r.Upstream] = path
 		}
+	}
+}
+
+// checkAge reports a warning that would come before the session, or never.
+func (l *loader) checkAge() {
+	warning, age := l.file.Limits.SessionWarning, l.file.Limits.MaxSessionAge
+	switch {
+	case warning == 0 || l.isBad("limits.session_warning", "limits.max_session_age"):
+	case age == 0:
+		l.faultAt("limits.session_warning", "is of no use without max_session_age; set that too")
+	case warning > age:
+		l.faultAt("limits.session_warning", "%s is above max_session_age, which is %s; make it shorter", showDuration(warning), showDuration(age))
 	}
 }
 

@@ -2,10 +2,7 @@ package config
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -207,6 +204,10 @@ func TestWhatDoesNotGoTogether(t *testing.T) {
 	f(plain+"    pool: {size: 5, max_size: 4}\n", "rtd.yaml:7:18: routes[0].pool.size: 5 is above max_size, which is 4")
 	f(plain+"    pool: {backoff_min: 20s}\n", "rtd.yaml:7:25: routes[0].pool.backoff_min: 20s is above backoff_max, which is 15s")
 	f(plain+"shutdown: {close_timeout: 30s}\n", "rtd.yaml:7:1: shutdown.grace: 30s leaves no room for close_timeout, which is 30s; make it longer")
+	f(plain+"limits: {session_warning: 1m}\n", "rtd.yaml:7:27: limits.session_warning: is of no use without max_session_age; set that too")
+	f(plain+"limits: {session_warning: 2h, max_session_age: 90m}\n", "rtd.yaml:7:27: limits.session_warning: 2h is above max_session_age, which is 1h30m; make it shorter")
+	f(plain + "limits: {session_warning: 90m, max_session_age: 90m}\n")
+	f(plain+"limits: {session_warning: 1m, max_session_age: 1}\n", `rtd.yaml:7:48: limits.max_session_age: "1" has no unit; write 1s, or ms, m or h`)
 	f(plain+"admin: 10.0.0.1:1\n", `rtd.yaml:7:8: admin: "10.0.0.1:1" is reachable from other hosts; use a loopback address`)
 	f(plain+"clients: {keys: [{name: a}]}\n", "rtd.yaml:7:19: clients.keys[0]: has no key; name it with key_env, key_file or key_credential, or give its sha256")
 	f(plain+"clients: {keys: [{name: a, key_env: A}, {name: a, key_env: B}]}\n", `rtd.yaml:7:48: clients.keys[1].name: "a" is the name of clients.keys[0] too; give each its own`)
@@ -229,74 +230,11 @@ func TestWhatDoesNotGoTogether(t *testing.T) {
 	f(plain + "control: {listen: 0.0.0.0:4003, tls: {cert_file: c, key_file: k, client_ca_file: c}, admins: [ops]}\n")
 	f(up("url: wss://x/v1, tls: {cert_file: c}"), "rtd.yaml:2:71: upstreams[0].tls.cert_file: goes with key_file; name both or neither")
 	f(plain + "listen: [0.0.0.0:1]\nclients: {keys: [{name: a, key_env: A}]}\n")
+	f(plain + "listen: [0.0.0.0:1]\ntls: {cert_file: c, key_file: k, client_ca_file: c}\n") // a client's certificate is as good as a key
 	f("upstreams: [{name: a, provider: compatible, url: wss://x}, {name: a, provider: compatible, url: wss://y}]\nroutes: [{models: [m]}]",
 		`rtd.yaml:1:67: upstreams[1].name: "a" is the name of upstreams[0] too; give each its own`)
 	f("upstreams: [{name: a, provider: compatible, url: wss://x}, {name: b, provider: compatible, url: wss://y}]\nroutes: [{models: [m]}]",
 		"rtd.yaml:2:11: routes[0].upstream: is missing: with several upstreams each route names its own, one of a, b")
-}
-
-func TestSecretsAreReadWhereTheyAre(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) string {
-		t.Helper()
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	write("openai", "sk-test-CREDENTIAL\r\n")
-	getenv := func(name string) string {
-		return map[string]string{"KEY": "sk-test-ENV", credentialsDirectory: dir}[name]
-	}
-	f := func(s Secret, want string) {
-		t.Helper()
-		if got, err := s.Resolve(getenv); err != nil || got != want {
-			t.Errorf("%+v: %q, %v, want %q", s, got, err, want)
-		}
-	}
-	f(Secret{}, "")
-	f(Secret{Env: "KEY"}, "sk-test-ENV")
-	f(Secret{File: write("key", "sk-test-FILE\n")}, "sk-test-FILE")
-	f(Secret{Credential: "openai"}, "sk-test-CREDENTIAL")
-
-	g := func(s Secret, want string) {
-		t.Helper()
-		if got, err := s.Resolve(getenv); err == nil || !strings.Contains(err.Error(), want) || got != "" {
-			t.Errorf("%+v: %q, %v, want an error with %q", s, got, err, want)
-		}
-	}
-	g(Secret{Env: "NONE"}, "the environment variable NONE is not set")
-	g(Secret{File: filepath.Join(dir, "none")}, "no such file")
-	g(Secret{File: write("empty", "\n")}, "is empty")
-	g(Secret{File: write("long", strings.Repeat("x", maxSecret+1))}, "longer than such a file may be, 64KiB")
-	g(Secret{File: dir}, "is a directory")
-	pipe := filepath.Join(dir, "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	g(Secret{File: pipe}, "is not a regular file")
-	g(Secret{File: os.DevNull}, "is not a regular file")
-	g(Secret{Credential: "none"}, "no such file")
-	if _, err := (Secret{Credential: "openai"}).Resolve(func(string) string { return "" }); err == nil || !strings.Contains(err.Error(), "LoadCredential=openai") {
-		t.Errorf("%v", err)
-	}
-}
-
-func TestCheckSecretsSaysWhereTheyAreNamed(t *testing.T) {
-	c := mustLoad(t, plain+"clients:\n  keys:\n    - {name: a, key_file: /nonexistent/key}\n")
-	want := "rtd.yaml:4:18: upstreams[0].api_key_env: the environment variable OPENAI_API_KEY is not set\n" +
-		"rtd.yaml:9:27: clients.keys[0].key_file: open /nonexistent/key: no such file or directory"
-	if err := c.CheckSecrets(); err == nil || err.Error() != want {
-		t.Errorf("%v, want %s", err, want)
-	}
-	c = mustLoad(t, plain, "OPENAI_API_KEY=sk-test-SET")
-	if err := c.CheckSecrets(); err != nil {
-		t.Error(err)
-	}
-	if v, err := c.Secret("upstreams[0].api_key", c.Upstreams[0].APIKey); err != nil || v != "sk-test-SET" {
-		t.Errorf("%q, %v", v, err)
-	}
 }
 
 func TestAllFaults(t *testing.T) {

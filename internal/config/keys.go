@@ -17,7 +17,7 @@ const (
 func (f *File) keys() []key {
 	return []key{
 		{name: "listen", scalar: texts(&f.Listen, address), def: "127.0.0.1:4001", fixed: true,
-			doc: "Addresses that clients connect to, host:port. Port 0 takes a free one. Anything but loopback needs a client key."},
+			doc: "Addresses that clients connect to, host:port. Port 0 takes a free one. Anything but loopback needs a client key, or tls.client_ca_file."},
 		{name: "admin", scalar: address(&f.Admin), def: "127.0.0.1:4002", fixed: true,
 			doc: "Address of the HTTP listener for /healthz, /readyz and /metrics; loopback only."},
 		{name: "control", keys: f.Control.keys(), doc: "The socket that rtctl uses."},
@@ -102,7 +102,7 @@ func (t *TLS) keys() []key {
 		{name: "cert_file", scalar: path(&t.CertFile), doc: "Certificate, with its chain, in PEM. The files of this section are read again when they change."},
 		{name: "key_file", scalar: path(&t.KeyFile), doc: "Its private key, in PEM."},
 		{name: "client_ca_file", scalar: path(&t.ClientCAFile), doc: "Authorities, in PEM, one of which must have signed every client's certificate. Without it none is asked for."},
-		{name: "min_version", scalar: text(&t.MinVersion, "1.2", "1.3"), defDoc: "`\"1.2\"`", doc: "Least version of TLS, in quotes."},
+		{name: "min_version", scalar: text(&t.MinVersion, "1.2", "1.3"), defDoc: `"1.2"`, doc: "Least version of TLS, in quotes."},
 	}
 }
 
@@ -183,7 +183,7 @@ func (l *Limits) keys() []key {
 		{name: "max_message", scalar: size(&l.MaxMessage, 1<<10, 1<<30), def: "32MiB", fixed: true, doc: "Largest message, either way; a larger one ends its session with 1009."},
 		{name: "max_fragments", scalar: whole(&l.MaxFragments, 1, 65535), def: "16384", fixed: true, doc: "Most frames of one message, either way; more end its session with 1009."},
 		{name: "max_session_age", scalar: duration(&l.MaxSessionAge, 0, never), def: "0s", doc: "Older sessions get a Close 1001. 0s: none does."},
-		{name: "session_warning", scalar: duration(&l.SessionWarning, 0, never), def: "0s", doc: "How long before max_session_age a client is sent the event `rtd.session.expiring`, which strict SDKs reject. 0s: it is not."},
+		{name: "session_warning", scalar: duration(&l.SessionWarning, 0, never), def: "0s", doc: "How long before max_session_age a client is sent the event `rtd.session.expiring`, which strict SDKs reject; not above that. 0s: it is not."},
 		{name: "idle_timeout", scalar: duration(&l.IdleTimeout, 0, never), def: "0s", doc: "Sessions without a message for so long, either way, get a Close 1000. 0s: none does."},
 		{name: "write_stall", scalar: duration(&l.WriteStall, 100*time.Millisecond, time.Hour), def: "30s", fixed: true, doc: "How long a peer may take no byte while bytes wait for it."},
 		{name: "memory_soft_limit", scalar: size(&l.MemorySoftLimit, 0, maxBytes), def: "0B", defDoc: "nine tenths of the cgroup's limit, if it has one",

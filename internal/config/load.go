@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/rtd-project/rtd/internal/files"
 )
 
 // Options say where a configuration comes from.
@@ -16,6 +18,9 @@ type Options struct {
 	Environ []string
 	// Flags override file and environment.
 	Flags []Override
+	// Host: what the configuration names on this host is read and judged too: secrets, certificates, authorities, the group
+	// of the control socket.
+	Host bool
 }
 
 // Override is a value that a flag gives to a key.
@@ -28,10 +33,12 @@ type Override struct {
 // Config is a configuration and where each of its values comes from.
 type Config struct {
 	File
-	Path    string
-	Text    []byte // of the file, nil without one
-	origins map[string]Origin
-	getenv  func(string) string
+	Path string
+	Text []byte // of the file, nil without one
+	// Warnings are of what works and should not stay so. There are none without Options.Host.
+	Warnings Faults
+	origins  map[string]Origin
+	getenv   func(string) string
 }
 
 // loader is one Load under way.
@@ -48,7 +55,7 @@ func Load(o Options) (*Config, error) {
 	text := o.Text
 	if o.Path != "" && text == nil {
 		var err error
-		if text, err = readFile(o.Path); err != nil {
+		if text, err = files.Read(o.Path, maxFile); err != nil {
 			return nil, err
 		}
 	}
@@ -71,11 +78,14 @@ func load(o Options, text []byte) (*Config, error) {
 	}
 	l.complete()
 	l.check()
+	c := &Config{File: *l.file, Path: o.Path, Text: text, origins: l.origins, getenv: l.getenv}
+	if o.Host {
+		l.checkHost(c)
+	}
 	if len(l.faults) > 0 {
 		l.sortFaults()
 		return nil, l.faults
 	}
-	c := &Config{File: *l.file, Path: o.Path, Text: text, origins: l.origins, getenv: l.getenv}
 	return c, nil
 }
 
@@ -237,16 +247,3 @@ func (l *loader) replace(k key, path string, values []string, o Origin) {
 func (c *Config) Fault(key, format string, args ...any) Fault {
 	return faultf(originOf(c.origins, key, c.Path), key, format, args...)
 }
-
-// Secret reads the secret that s, the key's value, refers to; prefix is the key without _env, _file or _credential. The
-// error is a Fault.
-func (c *Config) Secret(prefix string, s Secret) (string, error) {
-	v, err := s.Resolve(c.getenv)
-	if err != nil {
-		return "", c.Fault(prefix+s.refs()[0], "%s", oneLine(err.Error()))
-	}
-	return v, nil
-}
-
-// SecretPath is the file that s is read from, "" when it is in no file.
-func (c *Config) SecretPath(s Secret) string { return s.Path(c.getenv) }

@@ -3,9 +3,6 @@ package config
 import (
 	"bytes"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 	"unicode"
@@ -18,19 +15,6 @@ import (
 
 // maxFile bounds a configuration file in bytes.
 const maxFile = 1 << 20
-
-func readFile(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err == nil && len(b) > maxFile {
-		err = fmt.Errorf("read %s: it is longer than a configuration, of %s at most", name, showSize(maxFile))
-	}
-	return b, err
-}
 
 // readYAML fills the configuration from a file's text.
 func (l *loader) readYAML(text []byte) {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rtd-project/rtd/internal/files"
 	"github.com/rtd-project/rtd/internal/redact"
 )
 
@@ -96,7 +97,7 @@ func (s Secret) Resolve(getenv func(string) string) (string, error) {
 }
 
 func readSecret(name string) (string, error) {
-	b, err := ReadRegular(name, maxSecret)
+	b, err := files.Read(name, maxSecret)
 	if err != nil {
 		return "", err
 	}
@@ -138,24 +139,6 @@ func checkURL(v string) error {
 		return errors.New("holds a user or password; name the API key with api_key_env, api_key_file or api_key_credential")
 	case u.Fragment != "":
 		return errors.New("holds a #, which means nothing here")
-	}
-	return nil
-}
-
-// CheckSecrets reads every secret that c names. The error is Faults.
-func (c *Config) CheckSecrets() error {
-	var faults Faults
-	walk(c.keys(), "", func(path string, k key) {
-		base, suffix := cutSecretSuffix(path)
-		if k.secret == nil || *k.secret.field(suffix) == "" {
-			return
-		}
-		if _, err := c.Secret(base, *k.secret); err != nil {
-			faults = append(faults, AllFaults(err)...)
-		}
-	})
-	if len(faults) > 0 {
-		return faults
 	}
 	return nil
 }

@@ -96,6 +96,9 @@ func pemOf(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
+// Expired makes a certificate one whose time is over.
+func Expired(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
+
 // KeyPair is where a certificate and its key are kept, in PEM.
 type KeyPair struct{ Cert, Key string }
 

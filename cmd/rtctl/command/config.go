@@ -1,6 +1,8 @@
 package command
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -24,12 +26,17 @@ rtd would read as it starts: the file, and the environment of this shell over it
 	return cmd
 }
 
-// loadConfig reads what rtd would read. Without a file there may be $RTD_CONFIG.
-func loadConfig(path string) (*config.Config, error) {
+// loadConfig reads what rtd would read, or says what is wrong with it. Without a file there may be $RTD_CONFIG. host: what
+// the configuration names is read too. The error is a wrong argument.
+func loadConfig(path string, host bool) (*config.Config, config.Faults, error) {
 	if path == "" {
 		path = os.Getenv(config.ConfigVariable)
 	}
-	return config.Load(config.Options{Path: path, Environ: os.Environ()})
+	c, err := config.Load(config.Options{Path: path, Environ: os.Environ(), Host: host})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, usagef("there is no file %s; name that of a configuration", path)
+	}
+	return c, config.AllFaults(err), nil
 }
 
 type faultDocument struct {

@@ -62,9 +62,12 @@ func shownValues(ctx context.Context, a *app, live bool, path string) ([]valueDo
 		})
 		return documentConfig(res), err
 	}
-	c, err := loadConfig(path)
-	if err != nil {
-		return nil, errors.New(strings.ReplaceAll(config.AllFaults(err).Error(), "\n", "; "))
+	c, faults, err := loadConfig(path, false)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(faults) > 0:
+		return nil, errors.New(strings.ReplaceAll(faults.Error(), "\n", "; "))
 	}
 	return documentValues(c.Values()), nil
 }
