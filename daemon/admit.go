@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -45,6 +46,21 @@ func (set *settings) identify(req *wire.Request, now time.Time) (auth.Identity, 
 	return set.auth.Identify(credential.Reveal(), now)
 }
 
+// identifyFor is identify for a session: its route may take a client secret of the provider, which then goes upstream.
+func (set *settings) identifyFor(req *wire.Request, ask dialect.Ask, now time.Time) (auth.Identity, error) {
+	if !ask.Credential.IsClientSecret() || ask.Credential.Check() != nil {
+		return set.identify(req, now)
+	}
+	if r, _, err := set.routes.find(ask); err == nil && r.clientSecrets {
+		return set.auth.IdentifyOwn(ask.Credential.Reveal(), now)
+	}
+	who, err := set.identify(req, now)
+	if denied, ok := errors.AsType[*auth.DeniedError](err); ok && denied.Reason == auth.ReasonUnknownKey {
+		err = errors.Join(errClientSecret, err)
+	}
+	return who, err
+}
+
 // admit authenticates a request, reads what it asks for and counts s against every limit. On success s holds what
 // release gives back.
 func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.Ask, error) {
@@ -56,7 +72,8 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 		return dialect.Ask{}, err
 	}
 	now := time.Now()
-	who, err := set.identify(req, now)
+	ask, badAsk := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)
+	who, err := set.identifyFor(req, ask, now)
 	if err != nil {
 		return dialect.Ask{}, err
 	}
@@ -64,9 +81,8 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 	if s.own && len(credentialOf(req)) > maxOwnCredential {
 		return dialect.Ask{}, errOwnTooLong
 	}
-	ask, err := dialect.ParseAsk(req.Query, req.Header, req.Subprotocols)
-	if err != nil {
-		return ask, err
+	if badAsk != nil {
+		return ask, badAsk
 	}
 	if d.sessions.isClosed() {
 		return ask, errDraining

@@ -147,6 +147,9 @@ type Route struct {
 	// Upstream is where they go. Its Model, when set, replaces the client's name on the wire; so several Models of one
 	// route share one pool.
 	Upstream Upstream
+	// AllowClientSecrets lets clients in with a client secret of the provider (ek_…), which goes upstream in place of the
+	// gateway's credential and is never pooled.
+	AllowClientSecrets bool
 	// Pool sizes and ages the warm pool. Key, Name and Dial are the daemon's to fill; zero ages take the dialect's defaults.
 	Pool pool.Config
 }
@@ -230,7 +233,7 @@ func (c Config) validate() error {
 			}
 			seen[m] = true
 		}
-		errs = append(errs, r.Upstream.validate(c.Auth.PassThrough))
+		errs = append(errs, r.Upstream.validate(c.Auth.PassThrough || r.AllowClientSecrets))
 		if err := r.Pool.Validate(); err != nil {
 			errs = append(errs, fmt.Errorf("pool of models %s: %w", strings.Join(r.Models, ", "), err))
 		}
@@ -276,11 +279,11 @@ func checkListen(key, addr string, loopbackOnly bool) error {
 	return nil
 }
 
-func (u Upstream) validate(passThrough bool) error {
+func (u Upstream) validate(passes bool) error {
 	if _, ok := dialect.Lookup(u.Dialect); !ok {
 		return fmt.Errorf("upstream provider %q is unknown; known are %s", u.Dialect, strings.Join(dialect.Names(), ", "))
 	}
-	if (u.Credential != "" || passThrough) && isPlaintext(u.BaseURL) && !isLoopback(u.BaseURL.Hostname()) && !u.AllowPlaintext {
+	if (u.Credential != "" || passes) && isPlaintext(u.BaseURL) && !isLoopback(u.BaseURL.Hostname()) && !u.AllowPlaintext {
 		return fmt.Errorf("upstream %s: the credential would cross the network in clear; use wss:// or allow plaintext", u.BaseURL.Host)
 	}
 	if (u.CertFile == "") != (u.KeyFile == "") {

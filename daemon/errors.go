@@ -52,6 +52,7 @@ var (
 	errNotReady      = &refusal{http.StatusGatewayTimeout, "upstream_timeout", "the upstream was not ready in time; connect again", 0}
 	errNoPath        = &refusal{http.StatusNotFound, "unknown_path", "no such path; realtime sessions are at /v1/realtime", 0}
 	errBadOrigin     = &refusal{http.StatusForbidden, "origin_not_allowed", "this origin may not connect; list it in the gateway's allowed origins", 0}
+	errClientSecret  = &refusal{http.StatusUnauthorized, "invalid_api_key", "a client secret of the provider is not taken for this model; present an API key or a token of the gateway, or set allow_client_secrets on the gateway's route", 0}
 	errInternal      = &refusal{http.StatusInternalServerError, "internal_error", "the gateway failed; see its log", 0}
 )
 

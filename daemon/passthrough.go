@@ -69,8 +69,8 @@ func (s *session) connectOwn(ctx context.Context, ask dialect.Ask, adopt func(*s
 	if err != nil {
 		return err
 	}
-	target.Key = "own-" + target.Key                       // a client that knows the gateway's own key does not get at the gateway's pool
-	if strings.HasPrefix(ask.Credential.Reveal(), "ek_") { // a provider's client secret is good for few sessions
+	target.Key = "own-" + target.Key // a client that knows the gateway's own key does not get at the gateway's pool
+	if ask.Credential.IsClientSecret() {
 		target.Bypass = orDefault(target.Bypass, "a client secret of the provider")
 	}
 	if target.Bypass != "" {

@@ -20,6 +20,8 @@ type route struct {
 	endpoint *endpoint
 	pool     pool.Config
 	in       *routes
+	// clientSecrets: see Route.AllowClientSecrets.
+	clientSecrets bool
 }
 
 // routes finds the route of a request. It is built once and read by every accept.
@@ -45,7 +47,7 @@ func (d *Daemon) newRoutes(cfg Config) (*routes, error) {
 	rs := &routes{byModel: map[string]*route{}, served: &d.targets, log: d.poolLog}
 	var faults []error
 	for _, c := range cfg.Routes {
-		r := &route{models: c.Models, pool: c.Pool, in: rs}
+		r := &route{models: c.Models, pool: c.Pool, in: rs, clientSecrets: c.AllowClientSecrets}
 		var err error
 		r.endpoint, err = d.newEndpoint(c.Upstream, cfg.Proxy)
 		faults = append(faults, err)

@@ -88,8 +88,9 @@ func (b *configuration) routes() []daemon.Route {
 	for _, r := range b.Routes {
 		p := r.Pool
 		routes = append(routes, daemon.Route{
-			Models:   r.Models,
-			Upstream: upstreams[r.Upstream],
+			Models:             r.Models,
+			Upstream:           upstreams[r.Upstream],
+			AllowClientSecrets: r.AllowClientSecrets,
 			Pool: pool.Config{
 				Size: p.Size, MaxSize: p.MaxSize, MaxConnections: p.MaxConnections, MaxDialing: p.MaxDialing,
 				DialTimeout: p.DialTimeout, CloseTimeout: b.Shutdown.CloseTimeout,

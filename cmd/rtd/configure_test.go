@@ -51,6 +51,7 @@ var obeyed = map[string]string{
 	"upstreams[0].allow_plaintext":        "true",
 	"routes[0].models":                    "m,m2",
 	"routes[0].upstream":                  "second",
+	"routes[0].allow_client_secrets":      "true",
 	"routes[0].pool.size":                 "7",
 	"routes[0].pool.max_size":             "777",
 	"routes[0].pool.max_connections":      "7",

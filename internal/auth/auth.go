@@ -73,10 +73,19 @@ func (id Identity) PassThrough() bool { return id.passThrough }
 
 // Identify says whose credential this is; "" is none. Errors are *DeniedError.
 func (a *Auth) Identify(credential string, now time.Time) (Identity, error) {
+	return a.identify(credential, a.cfg.PassThrough, now)
+}
+
+// IdentifyOwn is Identify where a credential that is none of the gateway's may go upstream, as with Config.PassThrough.
+func (a *Auth) IdentifyOwn(credential string, now time.Time) (Identity, error) {
+	return a.identify(credential, true, now)
+}
+
+func (a *Auth) identify(credential string, passes bool, now time.Time) (Identity, error) {
 	if n := len(TokenPrefix); len(credential) >= n && strings.EqualFold(credential[:n], TokenPrefix) { // never upstream, however it is written
 		return a.identifyToken(credential, now)
 	}
-	if a.Open() {
+	if a.cfg.Open() && !passes {
 		return Identity{}, nil
 	}
 	if credential == "" {
@@ -88,7 +97,7 @@ func (a *Auth) Identify(credential string, now time.Time) (Identity, error) {
 		return Identity{}, &DeniedError{Reason: ReasonKeyExpired, Key: k.Name}
 	case k != nil:
 		return Identity{key: k}, nil
-	case a.cfg.PassThrough:
+	case passes:
 		return Identity{passThrough: true}, nil
 	}
 	return Identity{}, &DeniedError{Reason: ReasonUnknownKey}

@@ -131,11 +131,23 @@ func (l *loader) checkUpstream(i int) {
 		l.faultAt(path+".url", "the query parameter %q looks like a credential; name the API key with api_key_env, api_key_file or api_key_credential", name)
 		return
 	}
-	if u.APIKey.IsSet() && base != nil && (base.Scheme == "ws" || base.Scheme == "http") && !isLoopbackHost(base.Hostname()) && !u.AllowPlaintext {
-		l.faultAt(path+".url", "the API key would cross the network in clear; use wss://, or set allow_plaintext: true")
+	if secret := l.sent(u); secret != "" && base != nil && (base.Scheme == "ws" || base.Scheme == "http") && !isLoopbackHost(base.Hostname()) && !u.AllowPlaintext {
+		l.faultAt(path+".url", "%s would cross the network in clear; use wss://, or set allow_plaintext: true", secret)
 		return
 	}
 	l.checkHandshake(path, u)
+}
+
+// sent is what an upstream is sent that should stay secret, "" for nothing.
+func (l *loader) sent(u Upstream) string {
+	allows := func(r Route) bool { return r.Upstream == u.Name && r.AllowClientSecrets }
+	switch {
+	case u.APIKey.IsSet():
+		return "the API key"
+	case l.file.Clients.PassThrough || slices.ContainsFunc(l.file.Routes, allows):
+		return "the credentials of clients"
+	}
+	return ""
 }
 
 // noKey reports an upstream that cannot be used without a key.

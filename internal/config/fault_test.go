@@ -193,6 +193,8 @@ func TestWhatDoesNotGoTogether(t *testing.T) {
 	f(up("url: ws://example.com/v1, api_key_env: KEY"), "rtd.yaml:2:42: upstreams[0].url: the API key would cross the network in clear; use wss://, or set allow_plaintext: true")
 	f(up("url: ws://example.com/v1, api_key_env: KEY, allow_plaintext: true"))
 	f(up("url: ws://example.com/v1"))
+	f(strings.Replace(up("url: ws://example.com/v1"), "[m]}", "[m], allow_client_secrets: true}", 1), "rtd.yaml:2:42: upstreams[0].url: the credentials of clients would cross the network in clear; use wss://, or set allow_plaintext: true")
+	f(up("url: ws://example.com/v1")+"clients: {pass_through: true}\n", "rtd.yaml:2:42: upstreams[0].url: the credentials of clients would cross the network in clear; use wss://, or set allow_plaintext: true")
 	f(up("url: ws://127.9.9.9/v1, api_key_env: KEY"))
 	f(up("url: 'http://[::1]/v1', api_key_env: KEY"))
 	f(up("url: wss://x/v1?api_key=abcdefgh"), "rtd.yaml:2:42: upstreams[0].url: looks like a secret; secrets are not written here, but named: with …_env, …_file or …_credential")

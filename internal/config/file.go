@@ -56,9 +56,10 @@ type UpstreamTLS struct {
 
 // Route sends models to an upstream.
 type Route struct {
-	Models   []string
-	Upstream string // a name; never empty after Load
-	Pool     Pool
+	Models             []string
+	Upstream           string // a name; never empty after Load
+	AllowClientSecrets bool
+	Pool               Pool
 }
 
 // Pool sizes and ages the warm sessions of a route. Zero ages are the provider's.

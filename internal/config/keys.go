@@ -111,6 +111,8 @@ func (r *Route) keys() []key {
 		{name: "models", scalar: texts(&r.Models, anyText), required: true,
 			doc: "Names that clients ask for. A session that names no model takes the first route."},
 		{name: "upstream", scalar: text(&r.Upstream), defDoc: "the only upstream, if there is one only", doc: "Name of the upstream they go to."},
+		{name: "allow_client_secrets", scalar: boolean(&r.AllowClientSecrets), def: "false",
+			doc: "Let clients in with a client secret that the provider minted (`ek_…`): it goes upstream in place of rtd's own credential, past the pool."},
 		{name: "pool", keys: r.Pool.keys(), doc: "The warm sessions of the route; each model has a pool of its own, unless the upstream names one model for all."},
 	}
 }

@@ -55,6 +55,9 @@ func (c Credential) Check() error {
 	return nil
 }
 
+// IsClientSecret reports whether c has the shape of what a provider mints for one client and a few sessions.
+func (c Credential) IsClientSecret() bool { return strings.HasPrefix(c.secret, "ek_") }
+
 // String returns a placeholder, or "" when there is no secret.
 func (c Credential) String() string {
 	if c.secret == "" {
