@@ -15,6 +15,10 @@ func newPoolShow(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [POOL]",
 		Short: "Explain one pool: what it holds, what it waits for and why",
+		Long: `Explain one pool: what it holds, what it waits for and why.
+
+docs/rtctl.md, "Why a pool waits", says what each word after held up by, failed,
+skipped and evicted means, and when it passes.`,
 		Example: `  rtctl pool show
   rtctl pool show openai/gpt-realtime -o json | jq .backoff`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
