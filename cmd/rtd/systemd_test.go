@@ -284,6 +284,9 @@ func TestTheServiceMatchesTheDaemon(t *testing.T) {
 	if !strings.Contains(unit, "\nType=notify\n") || !strings.Contains(unit, "\nExecReload=/usr/bin/rtctl reload\n") {
 		t.Error("the service must be of Type=notify, with a reload whose failure systemctl shows")
 	}
+	if strings.Contains(unit, "\nConfigurationDirectoryMode=") || !strings.Contains(unit, "\nRuntimeDirectoryPreserve=yes\n") {
+		t.Error("the daemon has to read in /etc/rtd, which is root's, and a socket unit has to find its socket after a restart")
+	}
 	socket, err := os.ReadFile(units + "rtd.socket")
 	if err != nil {
 		t.Fatal(err)
