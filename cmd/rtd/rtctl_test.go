@@ -224,6 +224,9 @@ func TestCaseK5TheSocketIsNeverWiderThanConfigured(t *testing.T) {
 	old := syscall.Umask(0)
 	p := startAt(t, path, nil, upstreamArgs(up)...)
 	syscall.Umask(old)
+	for deadline := time.Now().Add(promptly); seen.Load() == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 	close(stop)
 	<-watched
 	if seen.Load() == 0 || wide.Load() != 0 {
