@@ -262,7 +262,7 @@ func (f *connectFlags) show(a *app, r *bench.Report) error {
 	}
 	switch f.form {
 	case "json":
-		return (&app{stdout: a.stdout, format: formatJSON}).emit(r, "")
+		return (&app{stdout: a.stdout, format: formatJSON}).emit(r)
 	case "markdown":
 		return a.text(bench.Markdown(r.Table(), r.Notes()))
 	case "csv":
@@ -272,8 +272,8 @@ func (f *connectFlags) show(a *app, r *bench.Report) error {
 }
 
 // text prints a text whatever --output says.
-func (a *app) text(text string) error {
-	return (&app{stdout: a.stdout, format: formatTable}).emit(nil, text)
+func (a *app) text(shown string) error {
+	return (&app{stdout: a.stdout, format: formatTable}).emit(nil, text(shown))
 }
 
 func benchTable(b bench.Table) string {

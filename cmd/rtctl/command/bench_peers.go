@@ -92,7 +92,7 @@ func (f *peersFlags) compare(cmd *cobra.Command, a *app) error {
 func (f *peersFlags) show(a *app, r *bench.PeersReport) error {
 	switch f.form {
 	case "json":
-		return (&app{stdout: a.stdout, format: formatJSON}).emit(r, "")
+		return (&app{stdout: a.stdout, format: formatJSON}).emit(r)
 	case "markdown":
 		return a.text(bench.Markdown(r.Table(), r.Notes()))
 	}

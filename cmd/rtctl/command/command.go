@@ -1,7 +1,7 @@
 // Package command holds the subcommands of rtctl, one file each.
 //
 // Execute guarantees what scripts lean on: results on stdout and nothing else
-// there, at most one line on stderr when something is wrong, no escape sequence
+// there, at most one line on stderr for each daemon where something is wrong, no escape sequence
 // where there is no terminal, and one of the exit statuses below.
 package command
 
@@ -34,8 +34,12 @@ const callTimeout = 10 * time.Second
 // app is what the subcommands share.
 type app struct {
 	stdout, stderr io.Writer
-	endpoint       string
+	args           []string // of the whole command line
+	endpoints      []string
+	tls            tlsFiles
 	format         format
+	part           *part // of a command that is done at several daemons, what this one does
+	compared       bool  // versions
 }
 
 // Execute runs one command line, without the program's name, and returns the exit
@@ -47,8 +51,10 @@ func Execute(args []string, stdout, stderr io.Writer) int {
 }
 
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot(&app{stdout: stdout, stderr: stderr, format: formatTable})
-	root.SetArgs(benchArgs(root, args))
+	a := &app{stdout: stdout, stderr: stderr, format: formatTable}
+	root := newRoot(a)
+	a.args = benchArgs(root, args)
+	root.SetArgs(a.args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	err := root.ExecuteContext(ctx)
@@ -56,9 +62,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err == nil || errors.Is(err, syscall.EPIPE) {
 		return exitOK
 	}
-	if text := strings.Join(strings.Fields(err.Error()), " "); text != "" {
-		_, _ = fmt.Fprintf(stderr, "rtctl: %s\n", printable(text))
-	}
+	a.complain(err.Error())
 	return exitStatus(err)
 }
 
@@ -85,12 +89,30 @@ func usagef(format string, args ...any) error {
 }
 
 // connect returns a client of the chosen daemon.
-func (a *app) connect() (*client.Client, error) { return client.New(a.endpoint) }
+func (a *app) connect(ctx context.Context) (*client.Client, error) {
+	c, err := a.newClient(a.endpoint())
+	if err == nil {
+		a.compareVersions(ctx, c)
+	}
+	return c, err
+}
+
+// newClient returns one that has not connected yet.
+func (a *app) newClient(endpoint string) (*client.Client, error) {
+	if !strings.HasPrefix(endpoint, "tcp://") {
+		return client.New(endpoint)
+	}
+	config, err := a.tls.read(endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return client.New(endpoint, client.WithTLS(config))
+}
 
 // call makes one client and one bounded call with it.
 func call[T any](ctx context.Context, a *app, f func(context.Context, *client.Client) (T, error)) (T, error) {
 	var none T
-	c, err := a.connect()
+	c, err := a.connect(ctx)
 	if err != nil {
 		return none, err
 	}

@@ -47,7 +47,7 @@ whose time is over is a warning, which changes no status: rtd would take it.`,
 
 func checkFailed(a *app, faults config.Faults) error {
 	doc := checkDocument{Faults: documentFaults(faults), Warnings: documentFaults(nil)}
-	if err := a.emit(doc, faults.Error()+"\n"); err != nil {
+	if err := a.emit(doc, text(faults.Error()+"\n")); err != nil {
 		return err
 	}
 	return &statusError{status: exitFailed} // the result has said it all
@@ -59,5 +59,5 @@ func checkPassed(a *app, path string, warnings config.Faults) error {
 	for _, w := range warnings {
 		fmt.Fprintf(&screen, "%s (a warning)\n", w)
 	}
-	return a.emit(doc, screen.String()+path+": ok\n")
+	return a.emit(doc, text(screen.String()+path+": ok\n"))
 }

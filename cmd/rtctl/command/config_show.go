@@ -88,7 +88,7 @@ func documentValues(values []config.Value) []valueDocument {
 	return list
 }
 
-func valuesScreen(values []valueDocument) string {
+func valuesScreen(values []valueDocument) *table {
 	t := newTable("KEY", "VALUE", "ORIGIN")
 	for _, v := range values {
 		switch {
@@ -98,5 +98,5 @@ func valuesScreen(values []valueDocument) string {
 			t.add(v.Key, "-", "default: "+v.Note)
 		}
 	}
-	return t.String()
+	return t
 }

@@ -83,12 +83,12 @@ func writeDiag(ctx context.Context, a *app, file string) error {
 		doc.Parts = append(doc.Parts, diagPartDocument{p.name, len(p.data)})
 		t.add(humanCount(uint64(len(p.data))), p.name)
 	}
-	return a.emit(doc, fmt.Sprintf("wrote %s\n\n%s", file, t))
+	return a.emit(doc, textf("wrote %s\n", file), t)
 }
 
 // collectDiag asks for everything first, so that a daemon that refuses leaves no file.
 func (a *app) collectDiag(ctx context.Context) ([]diagPart, error) {
-	c, err := a.connect()
+	c, err := a.connect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +48,7 @@ interrupted. Status 0: every session ended by itself; 4: the timeout forced some
 }
 
 func drain(ctx context.Context, a *app, timeout time.Duration, noWait bool) error {
-	c, err := a.connect()
+	c, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -66,7 +65,7 @@ func drain(ctx context.Context, a *app, timeout time.Duration, noWait bool) erro
 			bar.clear()
 			return drainResult(a, step)
 		case noWait:
-			return a.emit(documentDrainStep(step), "draining: "+drainLine(step.GetDrain())+"\n")
+			return a.emit(documentDrainStep(step), text("draining: "+drainLine(step.GetDrain())+"\n"))
 		}
 		bar.show("draining: " + drainLine(step.GetDrain()))
 	}
@@ -79,9 +78,9 @@ func documentDrainStep(step *rtdv1.DrainDaemonResponse) drainingDocument {
 
 func drainResult(a *app, step *rtdv1.DrainDaemonResponse) error {
 	d := step.GetDrain()
-	text := fmt.Sprintf("drained in %s: %s ended, %s forced; new clients are refused until `rtctl resume`\n",
+	shown := textf("drained in %s: %s ended, %s forced; new clients are refused until `rtctl resume`\n",
 		span(d.GetElapsed()), number(d.GetEnded()), number(d.GetForced()))
-	if err := a.emit(documentDrainStep(step), text); err != nil {
+	if err := a.emit(documentDrainStep(step), shown); err != nil {
 		return err
 	}
 	if d.GetForced() > 0 {

@@ -47,8 +47,10 @@ type fake struct {
 	faults   string                         // why ReloadDaemon refuses; "": it does not
 	watchers int
 
-	socket string
-	server *grpc.Server
+	poolServer rtdv1.PoolServiceServer // nil: f
+	name       string                  // of the socket, "": rtd.sock
+	socket     string
+	server     *grpc.Server
 }
 
 // serve puts f on a Unix socket of its own.
@@ -59,13 +61,19 @@ func serve(t *testing.T, f *fake) *fake {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	f.socket = filepath.Join(dir, "rtd.sock")
+	if f.name == "" {
+		f.name = "rtd.sock"
+	}
+	f.socket = filepath.Join(dir, f.name)
 	l, err := unixsock.Listen(f.socket, unixsock.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.server = grpc.NewServer(grpc.Creds(unixsock.Credentials()))
-	rtdv1.RegisterPoolServiceServer(f.server, f)
+	if f.poolServer == nil {
+		f.poolServer = f
+	}
+	rtdv1.RegisterPoolServiceServer(f.server, f.poolServer)
 	rtdv1.RegisterStatsServiceServer(f.server, f)
 	rtdv1.RegisterDaemonServiceServer(f.server, f)
 	rtdv1.RegisterSessionServiceServer(f.server, f)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,7 +23,10 @@ var update = flag.Bool("update", false, "write the golden files instead of compa
 // behind "! ", then the exit status behind "? " unless it is 0.
 func run(line, socket string) string {
 	var stdout, stderr bytes.Buffer
-	args := append([]string{"--endpoint", socket}, split(line)...)
+	args := split(line)
+	if !slices.Contains(args, "--endpoint") {
+		args = append([]string{"--endpoint", socket}, args...)
+	}
 	status := execute(context.Background(), args, &stdout, &stderr)
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace("$ rtctl "+line) + "\n" + stdout.String())

@@ -94,7 +94,7 @@ func feed(ctx context.Context, a *app, interval time.Duration, send func(tea.Msg
 // feedOnce has a connection of its own: that of a daemon that went would wait ever
 // longer before it tries again.
 func feedOnce(ctx context.Context, a *app, interval time.Duration, send func(tea.Msg)) error {
-	c, err := a.connect()
+	c, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -56,11 +55,11 @@ func newLogLevelGet(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text := doc.Level
+			shown := doc.Level
 			if doc.Configured != doc.Level {
-				text += ", configured " + doc.Configured
+				shown += ", configured " + doc.Configured
 			}
-			return a.emit(doc, text+"\n")
+			return a.emit(doc, text(shown+"\n"))
 		},
 	}
 }
@@ -111,7 +110,7 @@ func newLogLevelReset(a *app) *cobra.Command {
 
 func (a *app) emitLevel(level, before rtdv1.LogLevel) error {
 	doc := logLevelChangeDocument{levelWord(level), levelWord(before)}
-	return a.emit(doc, fmt.Sprintf("%s, was %s\n", doc.Level, doc.Previous))
+	return a.emit(doc, textf("%s, was %s\n", doc.Level, doc.Previous))
 }
 
 func parseLevel(name string) (rtdv1.LogLevel, error) {

@@ -10,15 +10,20 @@ import (
 	"unicode/utf8"
 )
 
-// emit writes a result in the chosen form: doc as indented JSON or as YAML, or the text.
-func (a *app) emit(doc any, text string) error {
+// emit writes a result in the chosen form: doc as indented JSON or as YAML, or what people are shown. Of several daemons it is
+// kept until all have answered.
+func (a *app) emit(doc any, shown ...fmt.Stringer) error {
+	if a.part != nil {
+		a.part.document, a.part.sheet = doc, shown
+		return nil
+	}
 	switch a.format {
 	case formatJSON:
 		return writeJSON(a.stdout, doc)
 	case formatYAML:
 		return writeYAML(a.stdout, "", doc)
 	}
-	_, err := io.WriteString(a.stdout, printable(text))
+	_, err := io.WriteString(a.stdout, printable(sheet(shown).String()))
 	return err
 }
 
@@ -41,6 +46,13 @@ func printable(text string) string {
 
 // emitLine writes doc as one of many: a line of JSON, or a document of a YAML stream.
 func (a *app) emitLine(doc any) error {
+	if a.part != nil {
+		row, err := withDaemon(a.part.name, doc)
+		if err != nil {
+			return err
+		}
+		doc = row
+	}
 	if a.format == formatYAML {
 		return writeYAML(a.stdout, "---\n", doc)
 	}

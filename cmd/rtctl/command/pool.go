@@ -53,9 +53,9 @@ func (a *app) poolChoice(cmd *cobra.Command, name *string) {
 }
 
 // poolTable is one line for each pool.
-func poolTable(pools []*rtdv1.Pool) string {
+func poolTable(pools []*rtdv1.Pool) fmt.Stringer {
 	if len(pools) == 0 {
-		return "no pools yet: the first client of a model makes one\n"
+		return text("no pools yet: the first client of a model makes one\n")
 	}
 	shared := map[string]int{}
 	for _, p := range pools {
@@ -72,7 +72,7 @@ func poolTable(pools []*rtdv1.Pool) string {
 			humanCount(p.GetHits()), humanCount(p.GetMisses()), share(p.GetHits(), p.GetHits()+p.GetMisses()),
 			humanCount(p.GetDials()), humanCount(total(p.GetDialsFailed())))
 	}
-	return t.String()
+	return t
 }
 
 // poolState is the one word that matters most.

@@ -38,7 +38,7 @@ func newPoolWait(a *app, verb func(*client.Client, context.Context, string) (*rt
 		if err := wait.check(); err != nil {
 			return err
 		}
-		c, err := a.connect()
+		c, err := a.connect(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func newPoolWait(a *app, verb func(*client.Client, context.Context, string) (*rt
 				return err
 			}
 		}
-		return a.emit(documentPool(pool), poolLine(pool))
+		return a.emit(documentPool(pool), text(poolLine(pool)))
 	}
 	return cmd
 }

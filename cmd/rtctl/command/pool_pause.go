@@ -30,7 +30,7 @@ func newPoolVerb(a *app, verb func(*client.Client, context.Context, string) (*rt
 		if err != nil {
 			return err
 		}
-		return a.emit(documentPool(pool), poolLine(pool))
+		return a.emit(documentPool(pool), text(poolLine(pool)))
 	}
 	return cmd
 }

@@ -60,7 +60,7 @@ no failure, for the size holds; the output tells how the pool stands.`,
 }
 
 func resize(ctx context.Context, a *app, name string, size uint32, wait *patience) error {
-	c, err := a.connect()
+	c, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func resize(ctx context.Context, a *app, name string, size uint32, wait *patienc
 			return err
 		}
 	}
-	return a.emit(resizeDocument{before, documentPool(pool)}, fmt.Sprintf("%s: size %s, was %s; %s, %s idle\n",
+	return a.emit(resizeDocument{before, documentPool(pool)}, textf("%s: size %s, was %s; %s, %s idle\n",
 		pool.GetName(), number(size), number(before), poolState(pool), number(pool.GetIdle())))
 }
 

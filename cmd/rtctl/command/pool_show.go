@@ -35,7 +35,7 @@ skipped and evicted means, and when it passes.`,
 	return cmd
 }
 
-func poolScreen(p *rtdv1.Pool) string {
+func poolScreen(p *rtdv1.Pool) *fields {
 	f := &fields{}
 	f.add("pool", "%s", p.GetName())
 	f.add("key", "%s", p.GetKey())
@@ -58,7 +58,7 @@ func poolScreen(p *rtdv1.Pool) string {
 	f.add("held up by", "%s", orNone(p.GetBlocked()))
 	f.add("skipped", "%s", breakdown(p.GetSkipped()))
 	f.add("evicted", "%s", breakdown(p.GetEvicted()))
-	return f.String()
+	return f
 }
 
 func atMost(limit uint32) string {

@@ -86,11 +86,11 @@ func readiness(i *rtdv1.DaemonInfo, minWarm uint32) readyDocument {
 
 // emitReady tells the answer; no is status 1 without an error, since rtctl did what it was asked to.
 func (a *app) emitReady(d readyDocument) error {
-	text := "not ready: " + d.Reason + "\n"
+	shown := textf("not ready: %s\n", d.Reason)
 	if d.Ready {
-		text = fmt.Sprintf("ready, %d of %d warm\n", d.Warm, d.Target)
+		shown = textf("ready, %d of %d warm\n", d.Warm, d.Target)
 	}
-	if err := a.emit(d, text); err != nil || d.Ready {
+	if err := a.emit(d, shown); err != nil || d.Ready {
 		return err
 	}
 	return &statusError{status: exitFailed}

@@ -35,7 +35,7 @@ the error names each, and nothing changes. SIGHUP does the same.`,
 			if err != nil {
 				return err
 			}
-			return a.emit(documentReload(res), reloadLine(res))
+			return a.emit(documentReload(res), text(reloadLine(res)))
 		},
 	}
 }

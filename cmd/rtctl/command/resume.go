@@ -23,7 +23,7 @@ func newResume(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.emit(documentStatus(info), stateLine(info)+"\n")
+			return a.emit(documentStatus(info), text(stateLine(info)+"\n"))
 		},
 	}
 }

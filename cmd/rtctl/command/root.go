@@ -16,19 +16,24 @@ func newRoot(a *app) *cobra.Command {
 		Long: `rtctl steers and watches a running rtd over its control socket.
 
 The socket is --endpoint, else $RTD_SOCKET, else the first of /run/rtd/rtd.sock,
-$XDG_RUNTIME_DIR/rtd/rtd.sock and /tmp/rtd-UID/rtd.sock that is there.
+$XDG_RUNTIME_DIR/rtd/rtd.sock and /tmp/rtd-UID/rtd.sock that is there. With several
+--endpoint a command is done at each, and the answers are one table or document with
+the name of the daemon in front. An endpoint tcp://host:port takes --tls-cert and
+--tls-key.
 
 Exit status: 0 done; 1 failed; 2 a wrong argument; 3 an invalid benchmark run; 4 a
 drain forced sessions to end.`,
 		Example: `  rtctl status
   rtctl pool resize 64
-  rtctl stats --watch`,
+  rtctl stats --watch
+  rtctl status --endpoint /run/rtd/rtd.sock --endpoint tcp://10.0.0.7:4003`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.endpoint, "endpoint", "", "control socket of the daemon, a path or unix:///path")
+	flags.StringArrayVar(&a.endpoints, "endpoint", nil, "daemon to ask: the path of its socket, unix:///path, or tcp://host:port; repeatable")
+	a.tls.flags(root)
 	flags.VarP(&a.format, "output", "o", "form of the output, table, json or yaml")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagFault(err) })
 
@@ -53,6 +58,7 @@ drain forced sessions to end.`,
 		newCompletion(a),
 	)
 	root.SetHelpCommand(newHelp(root))
+	a.overEndpoints(root)
 	return root
 }
 

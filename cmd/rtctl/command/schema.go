@@ -101,7 +101,7 @@ whose type ends in "or null" is null where it is not known or not there.`,
 					return err
 				}
 			}
-			return a.emit(doc, schemaScreen(doc))
+			return a.emit(doc, schemaScreen(doc)...)
 		},
 	}
 }
@@ -264,7 +264,7 @@ func parseMetrics(table string) []schemaMetricDocument {
 	return list
 }
 
-func schemaScreen(doc schemaDocument) string {
+func schemaScreen(doc schemaDocument) sheet {
 	commands := newTable("COMMAND", "DOCUMENT")
 	for _, c := range doc.Commands {
 		commands.add(c.Command, c.Type)
@@ -279,11 +279,11 @@ func schemaScreen(doc schemaDocument) string {
 	for _, m := range doc.Metrics {
 		metrics.add(m.Name, m.Kind, orNone(m.Unit), orNone(strings.Join(m.Labels, ",")), m.Meaning)
 	}
-	var parts []string
+	var parts sheet
 	for _, t := range []*table{commands, fields, metrics} {
 		if len(t.rows) > 0 {
-			parts = append(parts, t.String())
+			parts = append(parts, t)
 		}
 	}
-	return strings.Join(parts, "\n")
+	return parts
 }

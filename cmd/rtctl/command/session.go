@@ -141,7 +141,7 @@ func documentMeasure(m *rtdv1.Measure) measureDocument {
 
 // sessions collects what is open in a pool, or in all.
 func (a *app) sessions(ctx context.Context, pool string) ([]*rtdv1.Session, error) {
-	c, err := a.connect()
+	c, err := a.connect(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -63,7 +62,7 @@ func checkClose(code uint32, reason string) error {
 }
 
 func closeSession(ctx context.Context, a *app, id string, code uint32, reason string, wait *patience) error {
-	c, err := a.connect()
+	c, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -73,7 +72,7 @@ func closeSession(ctx context.Context, a *app, id string, code uint32, reason st
 		return err
 	}
 	if wait.noWait {
-		return a.emit(documentSession(s), fmt.Sprintf("%s: closing with %d\n", id, code))
+		return a.emit(documentSession(s), textf("%s: closing with %d\n", id, code))
 	}
 	err = wait.poll(ctx, a, func(ctx context.Context) (string, bool, error) {
 		now, err := c.Session(ctx, id)
@@ -90,5 +89,5 @@ func closeSession(ctx context.Context, a *app, id string, code uint32, reason st
 	if err != nil {
 		return err
 	}
-	return a.emit(documentSession(s), fmt.Sprintf("%s: closed with %d\n", id, code))
+	return a.emit(documentSession(s), textf("%s: closed with %d\n", id, code))
 }

@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -63,9 +64,9 @@ func documentSessions(sessions []*rtdv1.Session) sessionsDocument {
 	return doc
 }
 
-func sessionTable(sessions []*rtdv1.Session) string {
+func sessionTable(sessions []*rtdv1.Session) fmt.Stringer {
 	if len(sessions) == 0 {
-		return "no sessions\n"
+		return text("no sessions\n")
 	}
 	t := newTable("SESSION", "STATE", "TARGET", "POOL", "CLIENT", "KEY", ">AGE", ">QUIET", ">RESPONSES", ">UP", ">DOWN", ">HELD")
 	for _, s := range sessions {
@@ -73,5 +74,5 @@ func sessionTable(sessions []*rtdv1.Session) string {
 			s.GetClientAddress(), orNone(s.GetKeyName()), span(s.GetAge()), span(s.GetQuiet()), humanCount(s.GetResponses().GetStarted()),
 			humanBytes(float64(s.GetUp().GetBytes())), humanBytes(float64(s.GetDown().GetBytes())), humanBytes(float64(s.GetHeldBytes())))
 	}
-	return t.String()
+	return t
 }

@@ -33,7 +33,7 @@ func newSessionShow(a *app) *cobra.Command {
 	}
 }
 
-func sessionScreen(s *rtdv1.Session) string {
+func sessionScreen(s *rtdv1.Session) *fields {
 	f := &fields{}
 	f.add("session", "%s, %s", s.GetId(), word(s.GetState().String(), "SESSION_STATE_"))
 	f.add("client", "%s", s.GetClientAddress())
@@ -73,7 +73,7 @@ func sessionScreen(s *rtdv1.Session) string {
 	if e := s.GetEnd(); e != nil {
 		f.add("ended", "by the %s, %d %s%s", word(e.GetBy().String(), "PARTY_"), e.GetCode(), e.GetReason(), e.GetError())
 	}
-	return f.String()
+	return f
 }
 
 func takeLine(s *rtdv1.Session) string {

@@ -47,7 +47,7 @@ or nobody reads on, and with 1 when the daemon stops.`,
 }
 
 func watchSessions(ctx context.Context, a *app, filter *sessionFilter) error {
-	c, err := a.connect()
+	c, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,9 +76,13 @@ func (a *app) emitSessionEvent(now time.Time, e *rtdv1.WatchSessionsResponse, dr
 	if a.format != formatTable {
 		return a.emitLine(sessionEventDocument{now.UTC(), kind, dropped, documentSession(e.GetSession())})
 	}
-	line := fmt.Sprintf("%s  %-7s  %s\n", now.Local().Format(time.TimeOnly), kind, strings.ReplaceAll(eventLine(e.GetSession()), "\n", " ")) // what peers word has no lines
+	lead := ""
+	if a.part != nil {
+		lead = fmt.Sprintf("%-*s  ", a.part.width, a.part.name)
+	}
+	line := fmt.Sprintf("%s%s  %-7s  %s\n", lead, now.Local().Format(time.TimeOnly), kind, strings.ReplaceAll(eventLine(e.GetSession()), "\n", " ")) // what peers word has no lines
 	if dropped > 0 {
-		line = fmt.Sprintf("%s  dropped  %s events that this watch was too slow for\n", now.Local().Format(time.TimeOnly), humanCount(dropped)) + line
+		line = fmt.Sprintf("%s%s  dropped  %s events that this watch was too slow for\n", lead, now.Local().Format(time.TimeOnly), humanCount(dropped)) + line
 	}
 	_, err := fmt.Fprint(a.stdout, printable(line))
 	return err

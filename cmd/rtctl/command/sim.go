@@ -77,9 +77,9 @@ func (f *simFlags) run(cmd *cobra.Command, a *app) error {
 	doc := simDocument{server.URL()}
 	show := a.emit
 	if a.format != formatTable {
-		show = func(doc any, _ string) error { return a.emitLine(doc) }
+		show = func(doc any, _ ...fmt.Stringer) error { return a.emitLine(doc) }
 	}
-	if err := show(doc, doc.URL+"\n"); err != nil {
+	if err := show(doc, text(doc.URL+"\n")); err != nil {
 		_ = listener.Close()
 		return err
 	}

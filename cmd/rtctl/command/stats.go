@@ -3,7 +3,6 @@ package command
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +53,7 @@ back.`,
 			if err != nil {
 				return err
 			}
-			return a.emit(documentStats(stats), statsScreen(stats))
+			return a.emit(documentStats(stats), statsScreen(stats)...)
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show them again each interval")
@@ -74,7 +73,7 @@ func checkInterval(interval time.Duration) error {
 }
 
 func watchStats(ctx context.Context, a *app, interval time.Duration) error {
-	c, err := a.connect()
+	c, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -89,8 +88,7 @@ func watchStats(ctx context.Context, a *app, interval time.Duration) error {
 		case a.format != formatTable:
 			err = a.emitLine(documentStats(stats))
 		default:
-			heading := fmt.Sprintf("%s, every %s\n\n", stats.GetTime().AsTime().Local().Format(time.TimeOnly), interval)
-			err = show.draw(heading + statsScreen(stats))
+			err = show.draw(a.watchHeading(stats, interval) + statsScreen(stats).String())
 		}
 		if err != nil {
 			return err
@@ -99,15 +97,24 @@ func watchStats(ctx context.Context, a *app, interval time.Duration) error {
 	return nil
 }
 
+// watchHeading says when a look was, and of several daemons, at which.
+func (a *app) watchHeading(s *rtdv1.Stats, interval time.Duration) string {
+	heading := fmt.Sprintf("%s, every %s", s.GetTime().AsTime().Local().Format(time.TimeOnly), interval)
+	if a.part != nil {
+		heading = a.part.name + ", " + heading
+	}
+	return heading + "\n\n"
+}
+
 // statsScreen is everything `stats` says in one piece of text.
-func statsScreen(s *rtdv1.Stats) string {
-	return strings.Join([]string{
+func statsScreen(s *rtdv1.Stats) sheet {
+	return sheet{
 		poolTable(s.GetPools()),
 		phaseTable(s.GetPhases()),
 		sessionTotals(s.GetSessions()),
 		relayTable(s.GetRelay()),
 		memoryTable(s.GetMemory()),
-	}, "\n")
+	}
 }
 
 // screenPhases are those that compare a hit with a miss; the documents have them all.
@@ -129,7 +136,7 @@ var screenPhases = []struct {
 	{rtdv1.Phase_PHASE_JITTER_OUT_DOWN, "jitter out down"},
 }
 
-func phaseTable(phases []*rtdv1.PhaseSummary) string {
+func phaseTable(phases []*rtdv1.PhaseSummary) fmt.Stringer {
 	t := newTable("PHASE", "RESULT", ">COUNT", ">P50", ">P90", ">P99", ">MAX")
 	for _, shown := range screenPhases {
 		for _, p := range phases {
@@ -142,21 +149,21 @@ func phaseTable(phases []*rtdv1.PhaseSummary) string {
 		}
 	}
 	if len(t.rows) == 0 {
-		return "no latencies yet\n"
+		return text("no latencies yet\n")
 	}
-	return t.String()
+	return t
 }
 
-func sessionTotals(s *rtdv1.SessionTotals) string {
+func sessionTotals(s *rtdv1.SessionTotals) *table {
 	t := newTable(">SESSIONS", ">ACCEPTED", ">ENDED", ">RESPONSES", ">INTERRUPTED", ">LOST", ">ERRORS", ">TOKENS IN", ">OUT", "REFUSED")
 	r, u := s.GetResponseTotals(), s.GetUsage()
 	t.add(number(s.GetOpen()), humanCount(s.GetAccepted()), humanCount(s.GetEnded()), humanCount(s.GetResponses()),
 		humanCount(r.GetInterrupted()), humanCount(r.GetLost()), humanCount(r.GetErrors()),
 		humanCount(u.GetInput()), humanCount(u.GetOutput()), breakdown(s.GetRefused()))
-	return t.String()
+	return t
 }
 
-func relayTable(r *rtdv1.Relay) string {
+func relayTable(r *rtdv1.Relay) *table {
 	t := newTable("RELAY", ">FRAMES", ">MESSAGES", ">BYTES", ">MAX ADDED")
 	for _, dir := range []struct {
 		label string
@@ -165,5 +172,5 @@ func relayTable(r *rtdv1.Relay) string {
 		t.add(dir.label, humanCount(dir.flow.GetFrames()), humanCount(dir.flow.GetMessages()),
 			humanBytes(float64(dir.flow.GetBytes())), span(dir.flow.GetAddedMax()))
 	}
-	return t.String()
+	return t
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // memoryTable says where the memory is. The rows do not sum up: they look at it from different sides.
-func memoryTable(m *rtdv1.Memory) string {
+func memoryTable(m *rtdv1.Memory) *table {
 	if m == nil {
 		m = &rtdv1.Memory{}
 	}
@@ -25,7 +25,7 @@ func memoryTable(m *rtdv1.Memory) string {
 	t.add("cgroup", size(m.CgroupBytes), size(p.CgroupBytes), limit(m.CgroupLimitBytes))
 	t.add("per session", perSession(m), none, perSessionNote(m))
 	t.add("one more", marginal(m.GetMarginal()), none, marginalNote(m.GetMarginal()))
-	return t.String()
+	return t
 }
 
 func size(n *uint64) string {

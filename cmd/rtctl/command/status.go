@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,7 +68,7 @@ The status is 0 whenever the daemon answers, ready or not: .ready of -o json tel
 			if err != nil {
 				return err
 			}
-			return a.emit(documentStatus(info), statusScreen(info))
+			return a.emit(documentStatus(info), a.statusScreen(info))
 		},
 	}
 }
@@ -97,7 +98,13 @@ func documentDrain(d *rtdv1.Drain) *drainDocument {
 	return &drainDocument{d.GetRemaining(), d.GetEnded(), d.GetForced(), ms(d.GetElapsed()), ms(d.GetLeft())}
 }
 
-func statusScreen(i *rtdv1.DaemonInfo) string {
+// statusScreen is all of one daemon, or the row of one among several.
+func (a *app) statusScreen(i *rtdv1.DaemonInfo) fmt.Stringer {
+	if a.part != nil {
+		t := newTable("VERSION", ">UP", ">SESSIONS", ">WARM", "STATE")
+		t.add(i.GetVersion(), span(i.GetUptime()), number(i.GetSessions()), number(i.GetWarm())+"/"+number(i.GetWarmTarget()), stateLine(i))
+		return t
+	}
 	f := &fields{}
 	f.add("rtd", "%s, pid %d, up %s", buildLine(i.GetVersion(), i.GetCommit(), i.GetGoVersion()), i.GetPid(), span(i.GetUptime()))
 	f.add("state", "%s", stateLine(i))
@@ -120,7 +127,7 @@ func statusScreen(i *rtdv1.DaemonInfo) string {
 	if i.GetLogLevel() != rtdv1.LogLevel_LOG_LEVEL_UNSPECIFIED {
 		f.add("log level", "%s", word(i.GetLogLevel().String(), "LOG_LEVEL_"))
 	}
-	return f.String()
+	return f
 }
 
 // stateLine is where the daemon stands: "serving, ready".

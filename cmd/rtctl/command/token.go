@@ -60,7 +60,7 @@ do not log it. A session that it opened goes on when it ends.`,
 }
 
 func (a *app) mint(cmd *cobra.Command, req *rtdv1.MintTokenRequest) error {
-	c, err := a.connect()
+	c, err := a.connect(cmd.Context())
 	if err != nil {
 		return err
 	}
@@ -72,5 +72,5 @@ func (a *app) mint(cmd *cobra.Command, req *rtdv1.MintTokenRequest) error {
 	if err != nil {
 		return err
 	}
-	return a.emit(doc, doc.Value+"\n")
+	return a.emit(doc, text(doc.Value+"\n"))
 }

@@ -67,7 +67,12 @@ func newVersion(a *app) *cobra.Command {
 			} else {
 				f.add("rtd", "%s", err)
 			}
-			return a.emit(doc, f.String())
+			if a.part != nil {
+				t := newTable("RTCTL", "RTD")
+				t.add(f.values...)
+				return a.emit(doc, t)
+			}
+			return a.emit(doc, f)
 		},
 	}
 }

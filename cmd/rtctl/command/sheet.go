@@ -1,0 +1,85 @@
+package command
+
+import (
+	"fmt"
+	"strings"
+)
+
+// sheet is what a command shows people: tables, fields and lines of text, one below the other.
+type sheet []fmt.Stringer
+
+// text is a part of a sheet that has no columns. It ends with its line.
+type text string
+
+func (t text) String() string { return string(t) }
+
+func textf(format string, args ...any) text { return text(fmt.Sprintf(format, args...)) }
+
+// String puts an empty line between two parts.
+func (s sheet) String() string {
+	parts := make([]string, len(s))
+	for i, part := range s {
+		parts[i] = part.String()
+	}
+	return strings.Join(parts, "\n")
+}
+
+// mergeSheets is the sheet of several daemons: what stands at one place in each becomes one table, with a column in front that
+// says whose a row is.
+func mergeSheets(names []string, sheets []sheet) sheet {
+	var merged sheet
+	for place := 0; ; place++ {
+		var tables []*table
+		more := false
+		for i, s := range sheets {
+			if place >= len(s) {
+				continue
+			}
+			more = true
+			tables = addRows(tables, names[i], s[place])
+		}
+		if !more {
+			return merged
+		}
+		for _, t := range tables {
+			merged = append(merged, t)
+		}
+	}
+}
+
+// addRows adds the rows of a part to the table that has its columns; to a new one where none has.
+func addRows(tables []*table, name string, part fmt.Stringer) []*table {
+	rows := asTable(part)
+	var into *table
+	for _, t := range tables {
+		if strings.Join(t.heading[1:], "\t") == strings.Join(rows.heading, "\t") {
+			into = t
+		}
+	}
+	if into == nil {
+		into = &table{heading: append([]string{"DAEMON"}, rows.heading...), right: append([]bool{false}, rows.right...)}
+		tables = append(tables, into)
+	}
+	for _, row := range rows.rows {
+		into.add(append([]string{name}, row...)...)
+	}
+	return tables
+}
+
+func asTable(part fmt.Stringer) *table {
+	switch part := part.(type) {
+	case *table:
+		return part
+	case *fields:
+		t := newTable("FIELD", "VALUE")
+		for i, name := range part.names {
+			t.add(name, part.values[i])
+		}
+		return t
+	}
+	t := newTable("RESULT")
+	for line := range strings.Lines(part.String()) {
+		t.add(strings.TrimSuffix(line, "\n"))
+	}
+	return t
+}
