@@ -34,7 +34,7 @@ func (a *app) emitMerged(parts []*part) error {
 
 // mergeDocuments takes documents of one type.
 func mergeDocuments(names []string, documents []any) (any, error) {
-	key, _ := listKey(reflect.TypeOf(documents[0]))
+	key := listKey(reflect.TypeOf(documents[0]))
 	rows := []json.RawMessage{}
 	for i, document := range documents {
 		v := reflect.ValueOf(document)
@@ -63,12 +63,12 @@ func mergeDocuments(names []string, documents []any) (any, error) {
 	return rows, nil
 }
 
-// listKey is the key of a document that has no other and holds a list, and the type of the list's items.
-func listKey(t reflect.Type) (key string, item reflect.Type) {
+// listKey is the key of a document that has no other and holds a list, "" for other documents.
+func listKey(t reflect.Type) string {
 	if t.Kind() != reflect.Struct || t.NumField() != 1 || t.Field(0).Type.Kind() != reflect.Slice {
-		return "", nil
+		return ""
 	}
-	return t.Field(0).Tag.Get("json"), t.Field(0).Type.Elem()
+	return t.Field(0).Tag.Get("json")
 }
 
 // withDaemon is a document, a JSON object, that begins with the name of its daemon.

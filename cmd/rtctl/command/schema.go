@@ -9,6 +9,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rtd-project/rtd/internal/bench"
 )
 
 // commandDocuments are the documents of -o json, by the commands that print them.
@@ -35,6 +37,9 @@ var commandDocuments = []struct {
 	{"diag", diagDocument{}},
 	{"version", versionsDocument{}},
 	{"schema", schemaDocument{}},
+	{"sim", simDocument{}},
+	{"bench connect", bench.Report{}},
+	{"bench peers", bench.PeersReport{}},
 }
 
 // schemaMeanings says of every field of a document what it means: "pool.idle", a tab, the words.
@@ -56,6 +61,7 @@ type schemaDocument struct {
 type schemaCommandDocument struct {
 	Command string `json:"command"`
 	Type    string `json:"type"`
+	Several string `json:"several"`
 }
 
 type schemaTypeDocument struct {
@@ -88,7 +94,9 @@ func newSchema(a *app) *cobra.Command {
 It is that of this rtctl, and needs no daemon. NAME is that of a document or a metric;
 without one all are shown. Fields are named by the document they
 stand in; a type that is itself a document is explained under its own name. A field
-whose type ends in "or null" is null where it is not known or not there.`,
+whose type ends in "or null" is null where it is not known or not there. With several
+--endpoint a list has the rows of all daemons, and other documents are a list with one
+for each; "daemon" comes first in each row.`,
 		Example: `  rtctl schema
   rtctl schema pool rtd_pool_sessions
   rtctl schema -o json | jq -r '.metrics[].name'`,
@@ -111,11 +119,22 @@ func documentSchema() schemaDocument {
 	for _, c := range commandDocuments {
 		name := types.name(reflect.TypeOf(c.document))
 		for command := range strings.SplitSeq(c.commands, ", ") {
-			doc.Commands = append(doc.Commands, schemaCommandDocument{command, name})
+			doc.Commands = append(doc.Commands, schemaCommandDocument{command, name, severalType(command, name, reflect.TypeOf(c.document))})
 		}
 	}
 	doc.Documents = types.found
 	return doc
+}
+
+// severalType is the type of what a command prints for several daemons, "" if it is done at one, or asks none.
+func severalType(command, name string, t reflect.Type) string {
+	switch s := scopes[command]; {
+	case s != eachOf && s != whoeverHas:
+		return ""
+	case command == "session watch" || t.Kind() == reflect.Slice || listKey(t) != "":
+		return name // each line, or each row, begins with the daemon
+	}
+	return "list of " + name
 }
 
 func (d schemaDocument) names() []string {
@@ -201,6 +220,9 @@ func (w *typeWalk) name(t reflect.Type) string {
 
 func (w *typeWalk) document(t reflect.Type) string {
 	name := snake(strings.TrimSuffix(t.Name(), "Document"))
+	if strings.HasSuffix(t.PkgPath(), "/bench") {
+		name = "bench_" + name // other documents have such words for other things
+	}
 	if w.seen[name] {
 		return name
 	}
@@ -210,10 +232,17 @@ func (w *typeWalk) document(t reflect.Type) string {
 	var fields []schemaFieldDocument
 	for i := range t.NumField() {
 		field := t.Field(i)
-		key := field.Tag.Get("json")
+		key, options, tagged := strings.Cut(field.Tag.Get("json"), ",")
+		if !field.IsExported() {
+			continue
+		}
+		kind := w.name(field.Type)
+		if tagged && options == "omitempty" {
+			kind = strings.TrimSuffix(kind, " or null") + " or left out"
+		}
 		fields = append(fields, schemaFieldDocument{
-			Name: key, Type: w.name(field.Type), Unit: fieldUnit(name, key, field.Type),
-			Nullable: field.Type.Kind() == reflect.Pointer, Meaning: w.meanings[name+"."+key],
+			Name: key, Type: kind, Unit: fieldUnit(name, key, field.Type),
+			Nullable: field.Type.Kind() == reflect.Pointer && !tagged, Meaning: w.meanings[name+"."+key],
 		})
 	}
 	w.found[at].Fields = fields
@@ -239,8 +268,14 @@ func fieldUnit(document, key string, t reflect.Type) string {
 		return "seconds since 1970"
 	case t == reflect.TypeFor[time.Time]() || t == reflect.TypeFor[*time.Time]():
 		return "RFC 3339"
-	case strings.HasSuffix(key, "_ms"):
+	case strings.HasSuffix(key, "_ms") || document == "bench_latency":
 		return "milliseconds"
+	case key == "seconds" || strings.HasSuffix(key, "_seconds"):
+		return "seconds"
+	case strings.HasSuffix(key, "_percent"):
+		return "percent"
+	case strings.Contains(key, "_us_"):
+		return "microseconds"
 	case key == "bytes" || strings.HasSuffix(key, "_bytes"):
 		return "bytes"
 	case document == "usage":
@@ -265,9 +300,9 @@ func parseMetrics(table string) []schemaMetricDocument {
 }
 
 func schemaScreen(doc schemaDocument) sheet {
-	commands := newTable("COMMAND", "DOCUMENT")
+	commands := newTable("COMMAND", "DOCUMENT", "OF SEVERAL DAEMONS")
 	for _, c := range doc.Commands {
-		commands.add(c.Command, c.Type)
+		commands.add(c.Command, c.Type, orNone(c.Several))
 	}
 	fields := newTable("FIELD", "TYPE", "UNIT", "MEANING")
 	for _, d := range doc.Documents {

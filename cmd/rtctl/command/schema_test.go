@@ -36,10 +36,8 @@ func TestSchemaExplainsEveryField(t *testing.T) {
 	}
 }
 
-// withoutSchema are the commands that print no document, or one that another page explains.
-var withoutSchema = []string{
-	"sim", "bench connect", "bench peers", "config schema", "completion", "help",
-}
+// withoutSchema are the commands that print no document: a JSON Schema, a script, a text.
+var withoutSchema = []string{"config schema", "completion", "help"}
 
 func TestSchemaKnowsEveryCommand(t *testing.T) {
 	var explained []string
@@ -59,6 +57,39 @@ func TestSchemaKnowsEveryCommand(t *testing.T) {
 	})
 	if len(explained) > 0 {
 		t.Errorf("the schema explains %q, which are no commands", explained)
+	}
+}
+
+// Every document has a golden file that holds it.
+func TestEveryDocumentIsGolden(t *testing.T) {
+	golden := map[string]bool{
+		"sim":           true, // its port differs each time: TestSimPrintsJSONOnOneLine reads it
+		"bench connect": true, // bench-json.txt, of a report that is made up
+		"bench peers":   true, // bench-peers.txt
+	}
+	files, err := filepath.Glob(filepath.Join("testdata", "*.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			line, ok := strings.CutPrefix(strings.TrimSpace(line), "$ rtctl ")
+			if !ok || !strings.Contains(line, " -o json") {
+				continue
+			}
+			if cmd, _, err := newRoot(&app{format: formatTable}).Find(split(line)); err == nil {
+				golden[commandName(cmd)] = true
+			}
+		}
+	}
+	for _, c := range documentSchema().Commands {
+		if !golden[c.Command] {
+			t.Errorf("no golden file has a line with %s -o json", c.Command)
+		}
 	}
 }
 
