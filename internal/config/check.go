@@ -307,6 +307,9 @@ func (l *loader) checkPool(path string, p Pool) {
 	}
 }
 
+// minRate is the least rate of connects that is one.
+const minRate = 0.001
+
 func (l *loader) checkClients() {
 	known := map[string]int{}
 	for i, k := range l.file.Clients.Keys {
@@ -324,6 +327,9 @@ func (l *loader) checkClients() {
 			l.faultAt(path, "has no key; name it with key_env, key_file or key_credential, or give its sha256")
 		case k.SHA256 != "" && k.Key.IsSet():
 			l.faultAt(path+".sha256", "key%s names the same key; keep one of them", k.Key.refs()[0])
+		}
+		if r := k.ConnectsPerSecond; r > 0 && r < minRate {
+			l.faultAt(path+".connects_per_second", "%v is less than %v, four in an hour; use 0 for any rate", r, minRate)
 		}
 		l.checkKeyModels(path, k)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -24,13 +25,30 @@ func (l *loader) checkHost(c *Config) {
 		l.found(err, path+".tls.ca_file")
 		l.checkKeyPair(c, path+".tls", u.TLS.CertFile, u.TLS.KeyFile)
 	}
-	for i, k := range l.file.Clients.Keys {
-		l.checkSecret(c, index("clients.keys", i)+".key", k.Key, ClientKey)
-	}
+	l.checkClientKeys(c)
 	l.checkSecret(c, "clients.tokens.secret", l.file.Clients.Tokens.Secret, TokenSecret)
 	t, control := l.file.TLS, l.file.Control.TLS
 	l.checkListener(c, "tls", t.CertFile, t.KeyFile, t.ClientCAFile)
 	l.checkListener(c, "control.tls", control.CertFile, control.KeyFile, control.ClientCAFile)
+}
+
+// checkClientKeys reads the keys of clients, each of which must be another: whose limits hold would be chance.
+func (l *loader) checkClientKeys(c *Config) {
+	known := map[string]int{}
+	for i, k := range l.file.Clients.Keys {
+		path, digest := index("clients.keys", i), k.SHA256
+		if v := l.checkSecret(c, path+".key", k.Key, ClientKey); v != "" {
+			digest = fmt.Sprintf("%x", sha256.Sum256([]byte(v)))
+		}
+		if digest == "" || l.isBad(path) {
+			continue
+		}
+		if j, ok := known[digest]; ok {
+			l.faultAt(path, "is the same key as clients.keys[%d]; remove one, or give it another", j)
+			continue
+		}
+		known[digest] = i
+	}
 }
 
 // checkListener reads the files by which a listener proves itself, and asks its clients to.
@@ -47,9 +65,11 @@ func (l *loader) found(err error, keys ...string) {
 	}
 }
 
-func (l *loader) checkSecret(c *Config, prefix string, s Secret, check func(string) error) {
-	_, err := c.Secret(prefix, s, check)
+// checkSecret returns the secret, "" where there is none or one that is bad.
+func (l *loader) checkSecret(c *Config, prefix string, s Secret, check func(string) error) string {
+	v, err := c.Secret(prefix, s, check)
 	l.found(err, prefix+"_env", prefix+"_file", prefix+"_credential")
+	return v
 }
 
 // checkKeyPair reads a pair of which each half has its own faults. A certificate whose time has not come, or is over, is

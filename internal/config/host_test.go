@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -126,6 +127,15 @@ tls:
 	if n := len(AllFaults(err)); n != 3 {
 		t.Errorf("%d faults: %v", n, err)
 	}
+}
+
+// A key that is there twice, whichever way it is given, is a fault of the second.
+func TestTheSameClientKeyTwice(t *testing.T) {
+	sha := fmt.Sprintf("%x", sha256.Sum256([]byte("sk-test-SAME")))
+	text := plain + "clients:\n  keys:\n    - {name: a, key_env: A}\n    - {name: b, key_env: B}\n    - {name: c, sha256: " + sha + "}\n    - {name: d, key_env: D}\n"
+	expectHostFaults(t, text, []string{"OPENAI_API_KEY=sk-test-SET", "A=sk-test-SAME", "B=sk-test-SAME", "D=sk-test-OTHER"},
+		"rtd.yaml:10:8: clients.keys[1]: is the same key as clients.keys[0]; remove one, or give it another",
+		"rtd.yaml:11:8: clients.keys[2]: is the same key as clients.keys[0]; remove one, or give it another")
 }
 
 func TestACertificateWhoseTimeIsOver(t *testing.T) {
