@@ -109,15 +109,6 @@ func (r *rig) awaitIdle(n int) {
 	r.await("warm pool", func() bool { return r.pool().Stats().Idle == n })
 }
 
-// awaitOpen waits until the session is open: its first bytes reach the client a moment before that is on record.
-func (r *rig) awaitOpen(id string) {
-	r.t.Helper()
-	r.await("open session", func() bool {
-		s := r.sessions.get(id)
-		return s != nil && s.ready.Load() != 0
-	})
-}
-
 // connect opens a client and returns it with the pool result it was told.
 func (r *rig) connect(lines ...string) (*wiretest.Client, string) {
 	r.t.Helper()

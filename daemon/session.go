@@ -33,14 +33,12 @@ type session struct {
 	accepted time.Time
 	admitted time.Duration    // accept → authenticated and routed
 	totals   *stats.Aggregate // of its target
-	ready    atomic.Int64     // accepted → 101 written, ns
+	ready    atomic.Int64     // accepted → 101 about to be written, ns
 	leaving  atomic.Bool      // told to go away
 	warned   atomic.Bool      // told that it will be ended
 	over     atomic.Bool      // both sockets are closed: what the poller owned is nobody's any more and does not change
-	events   struct {         // guarded by watchers.mu
-		opened, ended bool
-	}
-	heard atomic.Int64 // when the last message began, on the relay's clock, ns
+	shown    bool             // watchers know of it; guarded by watchers.mu
+	heard    atomic.Int64     // when the last message began, on the relay's clock, ns
 	// ---- owned by the poller
 	progress progress
 	end      *relay.End // set by End
@@ -140,7 +138,6 @@ func (s *session) take(ctx context.Context, adopt func(*session) error) (err err
 			s.lease.Release()
 			return err
 		}
-		s.record(stats.PhasePoolWait, s.lease.Wait())
 		return nil
 	}
 }
@@ -174,18 +171,21 @@ func (s *session) join(adopt func(*session) error) error {
 		}
 		return fmt.Errorf("%w: %w", errClientGone, err)
 	}
-	s.opened(time.Since(s.accepted))
 	return nil
 }
 
-// opened records what is known once the 101 is out.
-func (s *session) opened(ready time.Duration) {
+// Opened implements relay.Handler: the client is about to get its 101, and may then ask for what is known of its session.
+func (s *session) Opened() {
+	ready := time.Since(s.accepted)
 	s.ready.Store(int64(ready))
 	s.daemon.accepted.Add(1)
 	s.daemon.watchers.opened(s)
 	s.count(stats.Sessions, 1)
 	s.record(stats.PhaseAccept, s.admitted)
 	s.record(stats.PhaseReady, ready)
+	if s.lease != nil {
+		s.record(stats.PhasePoolWait, s.lease.Wait())
+	}
 	if s.result == stats.Hit {
 		return // its dial was over before the client came
 	}

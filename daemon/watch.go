@@ -37,7 +37,7 @@ func (ws *watchers) add(open *registry) (w *watcher, present []*session) {
 	w = &watcher{events: make(chan sessionEvent, watchBuffer)}
 	ws.all[w] = true
 	for _, s := range open.list() {
-		if s.events.opened {
+		if s.shown {
 			present = append(present, s)
 		}
 	}
@@ -50,25 +50,19 @@ func (ws *watchers) remove(w *watcher) {
 	delete(ws.all, w)
 }
 
-// opened passes on that s has its 101. A short session may have ended before: its events come in order all the same.
+// opened passes on that s has its 101.
 func (ws *watchers) opened(s *session) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	s.events.opened = true
+	s.shown = true
 	ws.publish(rtdv1.WatchSessionsResponse_EVENT_OPENED, s)
-	if s.events.ended {
-		ws.publish(rtdv1.WatchSessionsResponse_EVENT_ENDED, s)
-	}
 }
 
 // ended passes on that s has ended.
 func (ws *watchers) ended(s *session) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	s.events.ended = true
-	if s.events.opened {
-		ws.publish(rtdv1.WatchSessionsResponse_EVENT_ENDED, s)
-	}
+	ws.publish(rtdv1.WatchSessionsResponse_EVENT_ENDED, s)
 }
 
 // publish is called with the lock held.

@@ -112,6 +112,9 @@ type Client struct {
 
 // Handler sees a live session. A panic ends that session with 1011.
 type Handler interface {
+	// Opened is called once, before all else, when the client's response is about to be written: who reads it finds done
+	// what Opened does.
+	Opened()
 	// Head is called once for each data message that is relayed, in order, with its first bytes, unmasked: HeadMax of
 	// them or all. When the whole message is in hand, tail has its last TailMax bytes or all of them, else it is nil. at
 	// is when the bytes were readable, since the engine's start. true asks for Message.

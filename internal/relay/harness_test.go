@@ -181,6 +181,7 @@ func (b *bench) pair(u Upstream, c Client) *pair {
 // recorder is a Handler and a Watcher that notes what it is told.
 type recorder struct {
 	mu       sync.Mutex
+	opened   int
 	heads    []head
 	messages []message
 	passed   []passed
@@ -214,6 +215,15 @@ type message struct {
 
 func newRecorder() *recorder {
 	return &recorder{ended: make(chan End, 2), lost: make(chan error, 2), closed: make(chan struct{}), changed: make(chan struct{}, 1)}
+}
+
+func (r *recorder) Opened() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened++
+	if r.panics {
+		panic("as the test wants")
+	}
 }
 
 func (r *recorder) Head(dir Dir, op ws.OpCode, h, tail []byte, at time.Duration) bool {

@@ -16,6 +16,7 @@ type quiet struct{ capture bool }
 
 func (q quiet) Head(Dir, ws.OpCode, []byte, []byte, time.Duration) bool { return q.capture }
 func (q quiet) Message(Dir, []byte, []byte, time.Duration)              {}
+func (q quiet) Opened()                                                 {}
 func (q quiet) Passed(Dir, time.Duration, time.Duration)                {}
 func (q quiet) End(End)                                                 {}
 

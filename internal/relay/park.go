@@ -256,12 +256,13 @@ func (l *loop) adopt(i, gen uint32, c Client, sock *socket, h Handler) error {
 		c.PingInterval = defaultPing
 	}
 	l.plug(i, s, client, sock, c.PingInterval, c.PongTimeout)
+	l.showOpened(i, s)
 	l.out(i, s, client, first)
 	if !s.leg[upstream].in.AtMessage() { // the handler sees it from its first byte
 		l.tapBegin(i, s, upstream, op, begun, false)
-		if s.failed {
-			l.fail(i, s)
-		}
+	}
+	if s.failed {
+		l.fail(i, s)
 	}
 	l.inject(i, client, c.Early)
 	s.dirty = true

@@ -215,3 +215,51 @@ func TestParkRefusesOtherConnections(t *testing.T) {
 		}
 	})
 }
+
+// openings is a Handler whose Opened looks at the client's end of the connection.
+type openings struct {
+	*recorder
+	look func()
+}
+
+func (o openings) Opened() { o.recorder.Opened(); o.look() }
+
+// TestOpenedComesBeforeTheResponse: who reads the response finds done what Opened does, and a panic in it ends that
+// session alone.
+func TestOpenedComesBeforeTheResponse(t *testing.T) {
+	onEach(t, Config{}, func(b *bench) {
+		conn, up := b.upstream()
+		ours, cl := b.client()
+		r := newRecorder()
+		err := b.park(Upstream{Conn: conn}, newRecorder()).Adopt(Client{Conn: ours, Response: []byte(response)}, openings{r, func() {
+			if early, _ := cl.TryReadRaw(time.Now().Add(20 * time.Millisecond)); len(early) > 0 {
+				b.Errorf("the client has %q already", early)
+			}
+		}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		cl.ExpectBytes([]byte(response))
+		up.SendText("on")
+		cl.ExpectText("on")
+		if r.opened != 1 {
+			b.Errorf("opened %d times", r.opened)
+		}
+
+		conn, up = b.upstream()
+		ours, cl = b.client()
+		r = newRecorder()
+		r.panics = true
+		if err := b.park(Upstream{Conn: conn}, newRecorder()).Adopt(Client{Conn: ours, Response: []byte(response)}, r); err != nil {
+			b.Fatal(err)
+		}
+		cl.ExpectBytes([]byte(response))
+		cl.ExpectClose(1011)
+		up.ExpectClose(1001)
+		up.Close()
+		cl.Close()
+		if e := <-r.ended; !errors.Is(e.Err, ErrPanic) {
+			b.Errorf("end %+v", e)
+		}
+	})
+}

@@ -149,6 +149,11 @@ func (l *loop) tapEnd(i uint32, s *session, k int) {
 	l.tidy(g)
 }
 
+func (l *loop) showOpened(i uint32, s *session) {
+	defer l.guard(s)
+	(*l.handler(i)).Opened()
+}
+
 func (l *loop) showHead(i uint32, s *session, k int, op ws.OpCode, head, tail []byte) (capture bool) {
 	if s.failed {
 		return false

@@ -18,7 +18,7 @@ const (
 	PhaseDial
 	// PhaseUpstreamReady runs from the upstream's 101 to its last ready frame.
 	PhaseUpstreamReady
-	// PhaseReady is what the client waited: from accept to its 101, with session.created in hand.
+	// PhaseReady is what the client waited: from accept to its 101 being written, with session.created in hand.
 	PhaseReady
 	// PhaseFirstFrame runs from the client's 101 to its first message.
 	PhaseFirstFrame
