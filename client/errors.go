@@ -114,7 +114,7 @@ func (c *Client) unreachableTCP(err error) string {
 	case errors.Is(err, io.EOF):
 		return fmt.Sprintf("no rtd at %s: whatever listens there hung up", c.name)
 	}
-	return unreachable(c.name, err)
+	return unreachableFor(c.name, err)
 }
 
 func unreachable(path string, err error) string {
@@ -126,10 +126,14 @@ func unreachable(path string, err error) string {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Sprintf("no access to rtd at %s: run as root or join the group of the socket", path)
 	}
+	return unreachableFor(path, err)
+}
+
+func unreachableFor(name string, err error) string {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
 	}
-	return fmt.Sprintf("no rtd at %s: %s", path, oneLine(err.Error()))
+	return fmt.Sprintf("no rtd at %s: %s", name, oneLine(err.Error()))
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -42,6 +43,7 @@ type part struct {
 	endpoint string
 	name     string // short, and different from those of the others
 	width    int    // of the longest name
+	progress func(text string)
 	document any
 	sheet    sheet
 	err      error
@@ -63,7 +65,7 @@ func (a *app) overEndpoints(cmd *cobra.Command) {
 		case s == oneDaemon:
 			return usagef("%sit is done at one daemon: give one --endpoint", prefix(cmd))
 		case a.canLive() && drawsLive(cmd):
-			return usagef("%sthe live view shows one daemon; of several there are `rtctl stats`, `rtctl session list`, and both again and again with --watch -o json", prefix(cmd))
+			return usagef("%sthe live view shows one daemon: give one --endpoint, or add -o json", prefix(cmd))
 		}
 		return a.fanOut(cmd, s)
 	}
@@ -106,6 +108,8 @@ func (a *app) fanOut(cmd *cobra.Command, s scope) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
 	stdout, stderr := &lockedWriter{w: a.stdout}, &lockedWriter{w: a.stderr}
+	bar := a.newProgress()
+	shareProgress(bar, parts)
 	var running sync.WaitGroup
 	for _, p := range parts {
 		running.Go(func() {
@@ -121,6 +125,7 @@ func (a *app) fanOut(cmd *cobra.Command, s scope) error {
 		})
 	}
 	running.Wait()
+	bar.clear()
 	if s == whoeverHas {
 		parts = owners(parts)
 	}
@@ -128,6 +133,23 @@ func (a *app) fanOut(cmd *cobra.Command, s scope) error {
 		return err
 	}
 	return a.verdict(parts, isWatch(cmd))
+}
+
+// shareProgress puts what each part waits for on one line.
+func shareProgress(bar *progress, parts []*part) {
+	var mu sync.Mutex
+	states := make([]string, len(parts))
+	for i, p := range parts {
+		p.progress = func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			states[i] = ""
+			if text != "" {
+				states[i] = p.name + ": " + text
+			}
+			bar.show(strings.Join(slices.DeleteFunc(slices.Clone(states), func(s string) bool { return s == "" }), "; "))
+		}
+	}
 }
 
 func newParts(endpoints []string) ([]*part, error) {

@@ -23,6 +23,10 @@ func (a *app) emit(doc any, shown ...fmt.Stringer) error {
 	case formatYAML:
 		return writeYAML(a.stdout, "", doc)
 	}
+	if size := terminalSize(a.stdout); size != nil {
+		width, _ := size()
+		sheet(shown).fit(width)
+	}
 	_, err := io.WriteString(a.stdout, printable(sheet(shown).String()))
 	return err
 }
@@ -86,16 +90,21 @@ func newTable(headings ...string) *table {
 
 func (t *table) add(cells ...string) { t.rows = append(t.rows, cells) }
 
-func (t *table) String() string {
+// widths are those of the columns.
+func (t *table) widths() []int {
 	widths := make([]int, len(t.heading))
-	lines := append([][]string{t.heading}, t.rows...)
-	for _, line := range lines {
+	for _, line := range append([][]string{t.heading}, t.rows...) {
 		for i, cell := range line {
 			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
+	return widths
+}
+
+func (t *table) String() string {
+	widths := t.widths()
 	var b strings.Builder
-	for _, line := range lines {
+	for _, line := range append([][]string{t.heading}, t.rows...) {
 		var text strings.Builder
 		for i, cell := range line {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))

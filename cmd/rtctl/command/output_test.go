@@ -1,9 +1,29 @@
 package command
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
+
+// On a terminal, columns of zeros give way to the others.
+func TestTablesFit(t *testing.T) {
+	f := func(width int, want string) {
+		t.Helper()
+		table := newTable("POOL", "STATE", ">IDLE", ">DIALING", ">HITS", ">FAILED")
+		table.add("a", "-", "8", "0", "0", "-")
+		table.add("b", "-", "8", "0", "12", "-")
+		sheet{text("x"), table}.fit(width)
+		if got, _, _ := strings.Cut(table.String(), "\n"); got != want {
+			t.Errorf("%d columns: %q, want %q", width, got, want)
+		}
+	}
+	f(46, "POOL  STATE  IDLE  DIALING  HITS  FAILED")
+	f(40, "POOL  STATE  IDLE  DIALING  HITS  FAILED")
+	f(39, "POOL +1  STATE  IDLE  DIALING  HITS")
+	f(30, "POOL +2  STATE  IDLE  HITS")
+	f(10, "POOL +2  STATE  IDLE  HITS")
+}
 
 func TestHumanDuration(t *testing.T) {
 	f := func(d time.Duration, want string) {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,42 @@ func (s sheet) String() string {
 		parts[i] = part.String()
 	}
 	return strings.Join(parts, "\n")
+}
+
+// fit takes columns that say nothing out of tables that would not fit into a terminal, and counts them in the first heading.
+func (s sheet) fit(width int) {
+	for _, part := range s {
+		if t, ok := part.(*table); ok {
+			t.fit(width)
+		}
+	}
+}
+
+func (t *table) fit(width int) {
+	widths, total := t.widths(), 0
+	for _, w := range widths {
+		total += w + len("  ")
+	}
+	dropped := 0
+	for i := len(t.heading) - 1; i > 0 && total-len("  ") > width; i-- {
+		if !t.right[i] || !t.idle(i) {
+			continue
+		}
+		total -= widths[i] + len("  ")
+		t.heading, t.right = slices.Delete(t.heading, i, i+1), slices.Delete(t.right, i, i+1)
+		for r := range t.rows {
+			t.rows[r] = slices.Delete(t.rows[r], i, i+1)
+		}
+		dropped++
+	}
+	if dropped > 0 {
+		t.heading[0] += fmt.Sprintf(" +%d", dropped)
+	}
+}
+
+// idle reports whether a column has nothing but zeros.
+func (t *table) idle(column int) bool {
+	return !slices.ContainsFunc(t.rows, func(row []string) bool { return !slices.Contains([]string{none, "0", "0 B"}, row[column]) })
 }
 
 // mergeSheets is the sheet of several daemons: what stands at one place in each becomes one table, with a column in front that

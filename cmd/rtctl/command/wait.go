@@ -69,9 +69,13 @@ type progress struct {
 	w     io.Writer // nil: no terminal
 	size  func() (width, height int)
 	shown bool
+	share func(text string) // of one daemon among several: puts the text on the line of all
 }
 
 func (a *app) newProgress() *progress {
+	if a.part != nil {
+		return &progress{share: a.part.progress}
+	}
 	size := terminalSize(a.stderr)
 	if size == nil {
 		return &progress{}
@@ -80,6 +84,9 @@ func (a *app) newProgress() *progress {
 }
 
 func (p *progress) show(text string) {
+	if p.share != nil {
+		p.share(text)
+	}
 	if p.w == nil {
 		return
 	}
@@ -90,6 +97,9 @@ func (p *progress) show(text string) {
 }
 
 func (p *progress) clear() {
+	if p.share != nil {
+		p.share("")
+	}
 	if p.shown {
 		_, _ = fmt.Fprint(p.w, "\r\x1b[K")
 		p.shown = false
