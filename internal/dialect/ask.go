@@ -15,6 +15,8 @@ type Ask struct {
 	// Model, Intent and CallID are the query parameters of those names. Intent is "transcription" or "": any other is an
 	// extra parameter.
 	Model, Intent, CallID string
+	// Preset is the query parameter of that name, which is the gateway's own: it never goes upstream.
+	Preset string
 	// ExtraQuery holds the query parameters that are none of the known ones, credentials removed.
 	ExtraQuery url.Values
 	// Header holds the OpenAI-* headers under canonical names, one value each. What browsers can only say in a subprotocol
@@ -75,7 +77,7 @@ func (c Credential) MarshalText() ([]byte, error) { return []byte(c.String()), n
 const (
 	intentTranscription = "transcription"
 	keyProtocol         = "openai-insecure-api-key."
-	maxParameter        = 256 // bytes of a model's name or a call's id
+	maxParameter        = 256 // bytes of a model's or a preset's name or a call's id
 )
 
 // credentialParameters are the query parameters in which a client may present its key.
@@ -120,6 +122,8 @@ func (a *Ask) parameter(name string, values []string) error {
 		return single(&a.Model, name, values)
 	case name == "call_id":
 		return single(&a.CallID, name, values)
+	case name == "preset":
+		return single(&a.Preset, name, values)
 	case name == "intent" && all(values, intentTranscription):
 		a.Intent = intentTranscription
 	case name == "intent" && all(values, ""):

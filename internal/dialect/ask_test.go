@@ -27,7 +27,7 @@ func TestParseAskQuery(t *testing.T) {
 			t.Errorf("%s: %v", query, err)
 			return
 		}
-		if got.Model != want.Model || got.Intent != want.Intent || got.CallID != want.CallID || got.ExtraQuery.Encode() != want.ExtraQuery.Encode() {
+		if got.Model != want.Model || got.Intent != want.Intent || got.CallID != want.CallID || got.Preset != want.Preset || got.ExtraQuery.Encode() != want.ExtraQuery.Encode() {
 			t.Errorf("%s = %+v, want %+v", query, got, want)
 		}
 	}
@@ -38,6 +38,8 @@ func TestParseAskQuery(t *testing.T) {
 	f("intent=&model=m", Ask{Model: "m"})
 	f("intent=conversation&model=m", Ask{Model: "m", ExtraQuery: url.Values{"intent": {"conversation"}}})
 	f("call_id=rtc_1", Ask{CallID: "rtc_1"})
+	f("model=m&preset=p", Ask{Model: "m", Preset: "p"})
+	f("model=m&preset=&preset=p&preset=p", Ask{Model: "m", Preset: "p"})
 	f("model=m&foo=1&foo=2&key=k&access_token=a&api-key=b", Ask{Model: "m", ExtraQuery: url.Values{"foo": {"1", "2"}}})
 }
 
@@ -58,6 +60,7 @@ func TestParseAskRefusals(t *testing.T) {
 	f("intent=other", nil, "missing_model", "?model=")
 	f("foo=1", nil, "missing_model", "?model=")
 	f("model=a&model=b", nil, "invalid_parameter", "more than once")
+	f("model=m&preset=a&preset=b", nil, "invalid_parameter", "more than once")
 	f("model=a%0d%0ab", nil, "invalid_parameter", "printable")
 	f("model=%ff", nil, "invalid_parameter", "printable")
 	f("call_id="+strings.Repeat("x", 257), nil, "invalid_parameter", "256")

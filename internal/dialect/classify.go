@@ -33,12 +33,13 @@ const (
 	ClassProtocol               // the answer is not what a realtime server says
 	ClassUpstream               // any other refusal of the upstream
 	ClassClosed                 // the connection ended early
+	ClassConfig                 // the upstream refuses what a session is to be configured with
 
 	numClasses
 )
 
 var classNames = [numClasses]string{
-	"none", "auth", "rate_limit", "quota", "not_found", "timeout", "refused", "protocol", "upstream", "closed",
+	"none", "auth", "rate_limit", "quota", "not_found", "timeout", "refused", "protocol", "upstream", "closed", "config",
 }
 
 // String returns the class's stable name.
@@ -57,10 +58,13 @@ func Classify(err error) (Class, time.Duration) {
 		return classifyStatus(status), status.RetryAfter
 	}
 	var upstream *UpstreamError
+	var preset *PresetError
 	switch {
 	case err == nil:
 		return ClassNone, 0
-	case errors.As(err, &upstream):
+	case errors.As(err, &upstream) && errors.As(err, &preset):
+		return classifyPreset(upstream), 0
+	case upstream != nil:
 		return classifyUpstream(upstream), 0
 	case errors.Is(err, wire.ErrBadHandshake):
 		return ClassProtocol, 0
@@ -125,6 +129,20 @@ func classifyUpstream(e *UpstreamError) Class {
 		return ClassUpstream
 	}
 	return closeClass(e.Close)
+}
+
+// classifyPreset is classifyUpstream for the answer to a preset. What no code names otherwise is an objection to the preset,
+// for which some servers only close the session; the message may quote the preset, so its words count for nothing.
+func classifyPreset(e *UpstreamError) Class {
+	switch c := codeClass(e.Code); {
+	case c != ClassNone:
+		return c
+	case e.Code == "server_error":
+		return ClassUpstream
+	case e.Code != "", e.Close == ws.StatusNormalClosure, e.Close == ws.StatusInvalidFramePayloadData:
+		return ClassConfig
+	}
+	return classifyUpstream(e)
 }
 
 // closeClass reads the code of a Close whose reason said nothing; the reason comes first because many servers choose

@@ -74,6 +74,19 @@ func TestClassify(t *testing.T) {
 	f(&UpstreamError{Message: "connection closed without a Close frame"}, ClassClosed)
 	f(&UpstreamError{}, ClassClosed)
 
+	preset := func(e UpstreamError) error { return &PresetError{"p", &e} }
+	f(preset(UpstreamError{Code: "invalid_value", Message: "too many tools, over quota"}), ClassConfig)
+	f(preset(UpstreamError{Code: "error", Message: "no such voice"}), ClassConfig)
+	f(preset(UpstreamError{Close: ws.StatusNormalClosure}), ClassConfig)
+	f(preset(UpstreamError{Close: ws.StatusInvalidFramePayloadData, Message: "invalid argument"}), ClassConfig)
+	f(preset(UpstreamError{Code: "server_error"}), ClassUpstream)
+	f(preset(UpstreamError{Code: "rate_limit_exceeded"}), ClassRateLimit)
+	f(preset(UpstreamError{Code: "session_ended"}), ClassConfig)
+	f(preset(UpstreamError{Close: 3000}), ClassAuth)
+	f(preset(UpstreamError{Close: ws.StatusGoingAway}), ClassClosed)
+	f(&PresetError{"p", context.DeadlineExceeded}, ClassTimeout)
+	f(&PresetError{"p", io.EOF}, ClassClosed)
+
 	f(wire.ErrBadHandshake, ClassProtocol)
 	f(context.DeadlineExceeded, ClassTimeout)
 	f(os.ErrDeadlineExceeded, ClassTimeout)

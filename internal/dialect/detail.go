@@ -125,6 +125,8 @@ func (r *detailReader) error(key []byte, c *cursor) bool {
 		return ok
 	case "message":
 		return c.text(&r.ErrorMessage)
+	case "event_id":
+		return c.text(&r.Answers)
 	}
 	return c.skip()
 }

@@ -29,6 +29,9 @@ type Dialect interface {
 	Target(up Upstream, ask Ask) (Target, error)
 	// NewReady returns the judge of the first frames of one connection.
 	NewReady() Ready
+	// Preset renders the payload of the one text message that asks a ready session for what p says, and returns the judge
+	// of the messages that answer it.
+	Preset(p *Preset) (message []byte, answer Ready)
 	// ServerEvent and ClientEvent classify a message by its first bytes and, when its end is in hand, its last; tail may
 	// overlap head.
 	ServerEvent(head, tail []byte) Event
@@ -80,8 +83,10 @@ type Target struct {
 	URL          *url.URL // ws or wss
 	Header       http.Header
 	Subprotocols []string
-	// Key is equal for two targets exactly when nothing in their handshakes differs. It reveals nothing of the inputs and
-	// holds for this process only.
+	// Preset is what sessions of this target are configured with once they are ready; nil for nothing. See With.
+	Preset *Preset
+	// Key is equal for two targets exactly when nothing in their handshakes and presets differs. It reveals nothing of the
+	// inputs and holds for this process only.
 	Key string
 	// Name is for people and not unique: "openai/gpt-realtime".
 	Name string
@@ -89,8 +94,8 @@ type Target struct {
 	Bypass string
 }
 
-// Ready judges the frames that follow the 101 of one connection. Frame is called once per whole data message, in order,
-// until it returns done or an error. payload is only read during the call. err is an *UpstreamError.
+// Ready judges the frames that follow the 101 of one connection, or a request. Frame is called once per whole data message,
+// in order, until it returns done or an error. payload is only read during the call. err is an *UpstreamError.
 type Ready interface {
 	Frame(op ws.OpCode, payload []byte) (done bool, info SessionInfo, err error)
 }
@@ -106,6 +111,7 @@ type Detail struct {
 	ResponseID, SessionID   string
 	Status, StatusReason    string
 	ErrorCode, ErrorMessage string
+	Answers                 string // id of the client's event that an error answers
 	ExpiresAt               time.Time
 	Usage                   Usage
 }
