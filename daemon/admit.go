@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -87,7 +88,8 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 	if d.sessions.isClosed() {
 		return ask, errDraining
 	}
-	want := auth.Admission{Origin: origin}
+	ask.Preset = cmp.Or(ask.Preset, who.Preset())
+	want := auth.Admission{Origin: origin, Preset: ask.Preset}
 	if ask.CallID == "" && ask.Intent == "" { // beside those, a model only picks the route
 		want.Model = ask.Model
 	}

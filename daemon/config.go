@@ -62,6 +62,9 @@ type Config struct {
 	ControlAdmins []string
 	// Routes say which model goes to which upstream. At least one.
 	Routes []Route
+	// Presets are what sessions can be configured with before a client has them, each under a name of its own; routes and
+	// clients name them.
+	Presets []dialect.Preset
 	// Auth says who is let in. Without keys: whoever is on this host.
 	Auth auth.Config
 	// TLS makes every data listener speak TLS, and nothing else.
@@ -144,6 +147,9 @@ type TLS struct {
 type Route struct {
 	// Models are the names that clients may ask for. At least one.
 	Models []string
+	// Preset names the one of Config.Presets that the sessions of these models get unless a client names another. Default:
+	// none.
+	Preset string
 	// Upstream is where they go. Its Model, when set, replaces the client's name on the wire; so several Models of one
 	// route share one pool.
 	Upstream Upstream
@@ -222,8 +228,13 @@ func (c Config) validate() error {
 	if len(c.Routes) == 0 {
 		errs = append(errs, errors.New("routes: none given; name at least one model and its upstream"))
 	}
+	presets, presetsErr := c.presets()
+	errs = append(errs, presetsErr)
 	seen := map[string]bool{}
 	for _, r := range c.Routes {
+		if presets[r.Preset] == nil && r.Preset != "" {
+			errs = append(errs, fmt.Errorf("route of models %s: there is no preset %q", strings.Join(r.Models, ", "), r.Preset))
+		}
 		if len(r.Models) == 0 {
 			errs = append(errs, fmt.Errorf("route to %s: no models; name at least one", r.Upstream.Name))
 		}

@@ -139,13 +139,13 @@ func (d *Daemon) poolMessages() []*rtdv1.Pool {
 
 func (d *Daemon) poolMessage(p *pool.Pool) *rtdv1.Pool {
 	s := p.Stats()
-	return renderPool(s, d.targetURL(s.Key), time.Now(), d.redact.String)
+	return renderPool(s, d.served(s.Key), time.Now(), d.redact.String)
 }
 
 // renderPool says in a message what s says, as of now.
-func renderPool(s pool.Stats, target string, now time.Time, redact func(string) string) *rtdv1.Pool {
+func renderPool(s pool.Stats, of served, now time.Time, redact func(string) string) *rtdv1.Pool {
 	m := &rtdv1.Pool{
-		Key: s.Key, Name: s.Name, Target: target,
+		Key: s.Key, Name: s.Name, Target: of.url, Preset: of.preset,
 		Size: count(s.Size), MaxSize: count(s.MaxSize), MaxConnections: count(s.MaxConnections), MaxDialing: count(s.MaxDialing),
 		Paused: s.Paused,
 		Idle:   count(s.Idle), Dialing: count(s.Dialing), Active: count(s.Active), Closing: count(s.Closing), Recycling: count(s.Due),

@@ -43,7 +43,7 @@ func busyPool(now time.Time) pool.Stats {
 
 func TestEveryFieldOfABusyPoolIsFilled(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	m := renderPool(busyPool(now), "ws://up/v1", now, strings.ToUpper)
+	m := renderPool(busyPool(now), served{url: "ws://up/v1", preset: "support"}, now, strings.ToUpper)
 	if names := unset(m.ProtoReflect()); len(names) > 0 {
 		t.Errorf("never filled: %v", names)
 	}
@@ -54,6 +54,7 @@ func TestEveryFieldOfABusyPoolIsFilled(t *testing.T) {
 		}
 	}
 	f("target", m.GetTarget(), "ws://up/v1")
+	f("preset", m.GetPreset(), "support")
 	f("size", m.GetSize(), uint32(11))
 	f("max_size", m.GetMaxSize(), uint32(12))
 	f("max_connections", m.GetMaxConnections(), uint32(13))
@@ -87,12 +88,12 @@ func TestEveryFieldOfABusyPoolIsFilled(t *testing.T) {
 }
 
 func TestAQuietPoolClaimsNothing(t *testing.T) {
-	m := renderPool(pool.Stats{Key: "k", Name: "n"}, "", time.Now(), strings.ToUpper)
+	m := renderPool(pool.Stats{Key: "k", Name: "n"}, served{}, time.Now(), strings.ToUpper)
 	if m.Backoff != nil || m.LastFailure != nil || m.OldestAge != nil || m.YoungestAge != nil || m.NextRetirementIn != nil || m.GetBlocked() != "" {
 		t.Errorf("%v", m)
 	}
 	past := pool.Stats{NextRetirement: time.Unix(1, 0), BackoffTill: time.Unix(1, 0), Counters: pool.Counters{LastError: &pool.DialError{}}}
-	m = renderPool(past, "", time.Now(), strings.ToUpper)
+	m = renderPool(past, served{}, time.Now(), strings.ToUpper)
 	if m.GetNextRetirementIn().AsDuration() != 0 || m.GetBackoff().GetNextAttemptIn().AsDuration() != 0 {
 		t.Errorf("a time that has passed is negative: %v", m)
 	}

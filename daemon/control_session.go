@@ -168,6 +168,9 @@ func (s *session) message() *rtdv1.Session {
 		HeldBytes: uint64(now.counters.Held),
 		KeyName:   s.key, RequestId: s.daemon.redact.String(s.requestID), Model: s.model,
 	}
+	if p := s.upstream.preset; p != nil {
+		m.Preset = p.Name
+	}
 	s.marks(m, now)
 	if s.pool != nil {
 		m.PoolKey = s.pool.Key()
@@ -201,7 +204,7 @@ func (s *session) target() string {
 	if s.pool != nil {
 		return s.pool.Name()
 	}
-	return s.route.endpoint.Name + "/" + s.model
+	return s.upstream.preset.Named(s.route.endpoint.Name + "/" + s.model)
 }
 
 // setup lists the phases from accept to the 101 that happened for this client.

@@ -46,9 +46,10 @@ func (d *Daemon) newEndpoint(u Upstream, proxy func(*url.URL) (*url.URL, error))
 type warm struct {
 	relay  *relay.Session
 	from   *endpoint
+	preset *dialect.Preset // what it was configured with, nil for nothing
 	info   dialect.SessionInfo
 	timing wire.Timing
-	ready  time.Duration // from the 101 to the last ready frame
+	ready  time.Duration // from the 101 to the last ready frame, that of the preset included
 	life   pool.Lifeline // zero on a bypass
 	cause  error         // why it died before it had a client; to be read after relay.ErrGone
 }
@@ -60,8 +61,8 @@ func (e *endpoint) dial(ctx context.Context, target dialect.Target, life pool.Li
 		return nil, e.dialError(err)
 	}
 	start := time.Now()
-	w := &warm{from: e, timing: up.Timing, life: life}
-	prelude, pending, err := w.awaitReady(ctx, up)
+	w := &warm{from: e, preset: target.Preset, timing: up.Timing, life: life}
+	prelude, pending, err := w.open(ctx, up)
 	if err != nil {
 		up.Conn.Close()
 		return nil, e.dialError(err)
@@ -109,48 +110,73 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// awaitReady reads whole frames until the dialect says the session is ready. It returns the data frames verbatim and
-// the bytes that came behind them; pings are answered on the way.
-func (w *warm) awaitReady(ctx context.Context, up *wire.Upstream) (prelude, pending []byte, err error) {
+// open brings a connection to ready and applies the preset, if there is one. It returns the data frames verbatim and the
+// bytes that came behind them.
+func (w *warm) open(ctx context.Context, up *wire.Upstream) (prelude, pending []byte, err error) {
 	stop := context.AfterFunc(ctx, func() { up.Conn.SetDeadline(time.Unix(1, 0)) })
 	defer func() {
 		if !stop() && err != nil {
 			err = fmt.Errorf("ready: %w", context.Cause(ctx))
 		}
 	}()
-	ready := w.from.dialect.NewReady()
-	in := frameReader{conn: up.Conn, buf: up.Early}
+	o := opening{conn: up.Conn, in: frameReader{conn: up.Conn, buf: up.Early}}
+	if w.info, err = o.await(w.from.dialect.NewReady()); err != nil {
+		return nil, nil, err
+	}
+	if w.preset != nil {
+		if err := o.apply(w.from.dialect.Preset(w.preset)); err != nil {
+			return nil, nil, &dialect.PresetError{Name: w.preset.Name, Err: err}
+		}
+	}
+	return o.prelude, o.in.rest(), nil
+}
+
+// opening is a connection between its 101 and Park.
+type opening struct {
+	conn    net.Conn
+	in      frameReader
+	prelude []byte // the data frames so far
+}
+
+// apply sends a text message and waits until answer has what it asked for.
+func (o *opening) apply(message []byte, answer dialect.Ready) error {
+	if _, err := o.conn.Write(ws.MustCompileFrame(ws.MaskFrame(ws.NewTextFrame(message)))); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	_, err := o.await(answer)
+	return err
+}
+
+// await reads whole frames until judge is content; pings are answered on the way.
+func (o *opening) await(judge dialect.Ready) (dialect.SessionInfo, error) {
 	var message []byte
 	for {
-		h, frame, payload, err := in.next()
+		h, frame, payload, err := o.in.next()
 		if err != nil {
-			return nil, nil, fmt.Errorf("ready: %w", err)
+			return dialect.SessionInfo{}, fmt.Errorf("ready: %w", err)
 		}
 		switch {
 		case h.OpCode == ws.OpPing:
-			if _, err := up.Conn.Write(ws.MustCompileFrame(ws.MaskFrame(ws.NewPongFrame(payload)))); err != nil {
-				return nil, nil, fmt.Errorf("ready: answer ping: %w", err)
+			if _, err := o.conn.Write(ws.MustCompileFrame(ws.MaskFrame(ws.NewPongFrame(payload)))); err != nil {
+				return dialect.SessionInfo{}, fmt.Errorf("ready: answer ping: %w", err)
 			}
 			continue
 		case h.OpCode == ws.OpClose:
 			code, reason := ws.ParseCloseFrameData(payload)
-			return nil, nil, &dialect.UpstreamError{Close: code, Message: reason}
+			return dialect.SessionInfo{}, &dialect.UpstreamError{Close: code, Message: reason}
 		case h.OpCode == ws.OpPong:
 			continue
 		}
-		prelude = append(prelude, frame...)
+		o.prelude = append(o.prelude, frame...)
 		message = append(message, payload...)
 		if !h.Fin {
 			continue
 		}
-		done, info, err := ready.Frame(h.OpCode, message)
-		if err != nil {
-			return nil, nil, err
+		done, info, err := judge.Frame(h.OpCode, message)
+		if err != nil || done {
+			return info, err
 		}
-		if message = message[:0]; done {
-			w.info = info
-			return prelude, in.rest(), nil
-		}
+		message = message[:0]
 	}
 }
 

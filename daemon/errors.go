@@ -53,6 +53,7 @@ var (
 	errNoPath        = &refusal{http.StatusNotFound, "unknown_path", "no such path; realtime sessions are at /v1/realtime", 0}
 	errBadOrigin     = &refusal{http.StatusForbidden, "origin_not_allowed", "this origin may not connect; list it in the gateway's allowed origins", 0}
 	errClientSecret  = &refusal{http.StatusUnauthorized, "invalid_api_key", "a client secret of the provider is not taken for this model; present an API key or a token of the gateway, or set allow_client_secrets on the gateway's route", 0}
+	errCallPreset    = &refusal{http.StatusBadRequest, "invalid_parameter", "a preset does not go with call_id, whose session is configured already; leave one of them out", 0}
 	errInternal      = &refusal{http.StatusInternalServerError, "internal_error", "the gateway failed; see its log", 0}
 )
 
@@ -67,6 +68,7 @@ var denials = map[auth.Reason]refusal{
 	auth.ReasonTokenUnusable: {http.StatusForbidden, "key_required", "a token is minted with an API key of the gateway", 0},
 	auth.ReasonTokenLoad:     {http.StatusServiceUnavailable, "too_many_tokens", "too many tokens are in use; connect again", 0},
 	auth.ReasonModel:         {http.StatusForbidden, "model_not_allowed", "this credential may not use this model", 0},
+	auth.ReasonPreset:        {http.StatusForbidden, "preset_not_allowed", "the token was minted for another preset", 0},
 	auth.ReasonOrigin:        {http.StatusForbidden, "origin_not_allowed", "the token was minted for another origin", 0},
 	auth.ReasonRate:          {http.StatusTooManyRequests, "rate_limit_exceeded", "this API key connects too often; connect again later", 0},
 	auth.ReasonSessions:      {http.StatusTooManyRequests, "too_many_sessions", "this API key has as many sessions open as it may; close one", 0},
@@ -93,6 +95,7 @@ var upstreamRefusals = map[dialect.Class]refusal{
 	dialect.ClassRefused:   {http.StatusBadGateway, "upstream_unreachable", "the upstream cannot be reached", 0},
 	dialect.ClassProtocol:  {http.StatusBadGateway, "upstream_protocol_error", "the upstream did not answer as a realtime server", 0},
 	dialect.ClassUpstream:  {http.StatusBadGateway, "upstream_failed", "the upstream failed to open a session", 0},
+	dialect.ClassConfig:    {http.StatusBadGateway, "upstream_preset_refused", "the upstream refused the preset of the gateway; its log says why", 0},
 	dialect.ClassClosed:    {http.StatusBadGateway, "upstream_closed", "the upstream closed the new session at once", 0},
 }
 
@@ -106,6 +109,7 @@ var poolClasses = map[dialect.Class]pool.Class{
 	dialect.ClassRefused:   pool.ClassRefused,
 	dialect.ClassProtocol:  pool.ClassProtocol,
 	dialect.ClassClosed:    pool.ClassEarlyDeath,
+	dialect.ClassConfig:    pool.ClassConfig,
 }
 
 // refuse turns any error of the path from accept to 101 into the answer the client gets. The cause stays in the log.

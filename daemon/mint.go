@@ -29,18 +29,19 @@ import (
 // mintRequest is the one plain HTTP request of the data address: a backend mints a token for its browser.
 var mintRequest = wire.Plain{Method: http.MethodPost, Path: "/v1/realtime/client_secrets", MaxBody: 16 << 10}
 
-// mintBody is the provider's, and what rtd adds: origin and max_uses.
+// mintBody is the provider's, and what rtd adds: preset, origin and max_uses.
 type mintBody struct {
 	ExpiresAfter *struct {
 		Anchor  string `json:"anchor"`
 		Seconds int64  `json:"seconds"`
 	} `json:"expires_after"`
 	Session map[string]json.RawMessage `json:"session"`
+	Preset  string                     `json:"preset"`
 	Origin  string                     `json:"origin"`
 	MaxUses int                        `json:"max_uses"`
 }
 
-const mintFields = "expires_after, session, origin and max_uses"
+const mintFields = "expires_after, session, preset, origin and max_uses"
 
 // mintAnswer is the provider's, as far as rtd knows the session.
 type mintAnswer struct {
@@ -131,7 +132,7 @@ func (set *settings) readWish(body []byte) (wish auth.Wish, err error) {
 	if _, err := d.Token(); err != io.EOF {
 		return wish, badMint("the body goes on behind its JSON object; send one object alone")
 	}
-	wish = auth.Wish{Origin: b.Origin, Uses: b.MaxUses}
+	wish = auth.Wish{Preset: b.Preset, Origin: b.Origin, Uses: b.MaxUses}
 	if e := b.ExpiresAfter; e != nil {
 		if e.Anchor != "" && e.Anchor != "created_at" {
 			return wish, badMint("expires_after.anchor can only be created_at; leave it out or name that")
@@ -152,7 +153,7 @@ func (set *settings) readWish(body []byte) (wish auth.Wish, err error) {
 		case name == "model":
 			return wish, badMint("session.model must be a string; name a model")
 		default:
-			return wish, badMint("session.%.40s is not applied by the gateway; leave it out and send it in a session.update", name)
+			return wish, badMint("session.%.40s is not applied by the gateway; leave it out and send it in a session.update, or name a preset", name)
 		}
 	}
 	return set.checkWish(wish)
@@ -166,7 +167,12 @@ func (set *settings) checkWish(wish auth.Wish) (auth.Wish, error) {
 		}
 		wish.Model = models[0]
 	}
-	if _, _, err := set.routes.find(dialect.Ask{Model: wish.Model}); err != nil {
+	ask := dialect.Ask{Model: wish.Model, Preset: wish.Preset}
+	r, _, err := set.routes.find(ask)
+	if err == nil {
+		_, err = r.presetOf(ask)
+	}
+	if err != nil {
 		return wish, err
 	}
 	if wish.Origin != "" && !slices.Contains(set.cfg.AllowedOrigins, wish.Origin) {
@@ -177,7 +183,7 @@ func (set *settings) checkWish(wish auth.Wish) (auth.Wish, error) {
 
 func (s *daemonService) MintToken(_ context.Context, req *rtdv1.MintTokenRequest) (*rtdv1.MintTokenResponse, error) {
 	set := s.d.current()
-	wish := auth.Wish{Model: req.GetModel(), Origin: req.GetOrigin(), Uses: int(req.GetUses())}
+	wish := auth.Wish{Model: req.GetModel(), Preset: req.GetPreset(), Origin: req.GetOrigin(), Uses: int(req.GetUses())}
 	if req.GetTtl() != nil {
 		if wish.TTL = req.GetTtl().AsDuration(); wish.TTL <= 0 {
 			return nil, status.Errorf(codes.InvalidArgument, "ttl %v is not positive; ask for 1s or more", wish.TTL)

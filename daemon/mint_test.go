@@ -128,7 +128,7 @@ func TestWhatIsWrongWithAWishIsSaidInItsOwnWords(t *testing.T) {
 			t.Errorf("%.60s: answer %s, want %q", body, text, want)
 		}
 	}
-	const object = "the body must be a JSON object, with any of expires_after, session, origin and max_uses"
+	const object = "the body must be a JSON object, with any of expires_after, session, preset, origin and max_uses"
 	f(`[]`, object)
 	f(`1`, object)
 	f(`"x"`, object)
@@ -137,7 +137,7 @@ func TestWhatIsWrongWithAWishIsSaidInItsOwnWords(t *testing.T) {
 	f(strings.Repeat("[", 16000), "the body is not JSON at its byte 10001; correct it, or send none")
 	f(`{}{}`, "the body goes on behind its JSON object; send one object alone")
 	f(`{}}`, "the body goes on behind its JSON object; send one object alone")
-	f(`{"uses":1}`, `the field "uses" is unknown; leave it out: there are expires_after, session, origin and max_uses`)
+	f(`{"uses":1}`, `the field "uses" is unknown; leave it out: there are expires_after, session, preset, origin and max_uses`)
 	f(`{"max_uses":1e9}`, "max_uses must be a whole number; correct it or leave it out")
 	f(`{"origin":1}`, "origin must be a string; correct it or leave it out")
 	f(`{"session":1}`, "session must be an object; correct it or leave it out")
@@ -149,7 +149,7 @@ func TestWhatIsWrongWithAWishIsSaidInItsOwnWords(t *testing.T) {
 	f(`{"max_uses":1001}`, "a token cannot be for 1001 uses; ask for 1 to 1000")
 	f(`{"session":{"type":"transcription"}}`, "session.type can only be realtime; leave it out or name that")
 	f(`{"session":{"model":1}}`, "session.model must be a string; name a model")
-	f(`{"session":{"instructions":"x"}}`, "session.instructions is not applied by the gateway; leave it out and send it in a session.update")
+	f(`{"session":{"instructions":"x"}}`, "session.instructions is not applied by the gateway; leave it out and send it in a session.update, or name a preset")
 	f(`{"origin":"https://x"}`, `origin "https://x" is not among the gateway's allowed origins; list it there`)
 }
 

@@ -64,8 +64,7 @@ func ownUpstream(u dialect.Upstream, ask dialect.Ask) dialect.Upstream {
 
 // connectOwn is connect for a client whose own credential goes upstream.
 func (s *session) connectOwn(ctx context.Context, ask dialect.Ask, adopt func(*session) error) error {
-	up := s.route.endpoint
-	target, err := up.dialect.Target(ownUpstream(up.Upstream.Upstream, ask), ask)
+	target, err := s.route.targetOf(ownUpstream(s.route.endpoint.Upstream.Upstream, ask), ask)
 	if err != nil {
 		return err
 	}
@@ -101,8 +100,8 @@ func (d *Daemon) proven(r *route, target dialect.Target, ask dialect.Ask) {
 	secret, up := auth.Seal(ask.Credential.Reveal()), ownUpstream(r.endpoint.Upstream.Upstream, ask)
 	up.Credential = ""
 	up.Organization, up.Project, up.SafetyIdentifier = strings.Clone(up.Organization), strings.Clone(up.Project), strings.Clone(up.SafetyIdentifier)
-	plain := dialect.Ask{Model: strings.Clone(ask.Model)}
-	named := dialect.Target{Key: target.Key, Name: target.Name + "/own", URL: target.URL}
+	plain := dialect.Ask{Model: strings.Clone(ask.Model), Intent: ask.Intent}
+	named := dialect.Target{Key: target.Key, Name: target.Name + "/own", URL: target.URL, Preset: target.Preset}
 	dial := func(ctx context.Context, life pool.Lifeline) (pool.Conn, error) {
 		up := up
 		up.Credential = secret.Open()
@@ -110,7 +109,7 @@ func (d *Daemon) proven(r *route, target dialect.Target, ask dialect.Ask) {
 		if err != nil {
 			return nil, err
 		}
-		w, err := r.endpoint.dial(ctx, t, life)
+		w, err := r.endpoint.dial(ctx, t.With(named.Preset), life)
 		if err != nil {
 			return nil, err // a typed nil would look like a session
 		}
@@ -140,7 +139,7 @@ func (r *route) createOwnPool(set *pool.Set, target dialect.Target, dial pool.Di
 	if r.in.retired {
 		return pool.ErrClosed
 	}
-	r.serve(target)
+	r.serve(dialect.Ask{}, target)
 	cfg := r.poolConfig(target)
 	cfg.Dial = dial
 	_, err := set.GetOrCreate(cfg)

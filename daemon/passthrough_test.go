@@ -37,6 +37,7 @@ func TestAClientsOwnKeyIsPooledOnceItProvedGood(t *testing.T) {
 	if result != "hit" {
 		t.Errorf("the second session is a %s", result)
 	}
+	r.awaitIdle(2) // every dial has told its head
 	for i := range up.Dials() {
 		if head := up.Conn(i + 1).Head(); !strings.Contains(head, "Authorization: Bearer "+theirs+"\r\n") || strings.Contains(head, testKey) {
 			t.Errorf("the upstream got\n%s", head)

@@ -103,8 +103,8 @@ func (l *poolLog) failed(h *poolHistory, e poolEvent) {
 		args = append(args, "more_failures", more)
 	}
 	switch e.Err.Class {
-	case pool.ClassAuth, pool.ClassQuota, pool.ClassNotFound:
-		l.log.Error("upstream dial failed; it will go on failing until the key, the account or the model is put right", args...)
+	case pool.ClassAuth, pool.ClassQuota, pool.ClassNotFound, pool.ClassConfig:
+		l.log.Error("upstream dial failed; it will go on failing until the key, the account, the model or the preset is put right", args...)
 	default:
 		l.log.Warn("upstream dial failed", args...)
 	}

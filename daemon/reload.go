@@ -151,6 +151,7 @@ func (d *Daemon) replace(old, next *settings) (changes Changes, gone []string, e
 	}
 	d.drains.mu.Lock()
 	defer d.drains.mu.Unlock()
+	d.askAgain(next.routes, wanted)
 	if d.drains.stopping {
 		return changes, nil, errStopping
 	}
@@ -187,7 +188,7 @@ func (d *Daemon) replace(old, next *settings) (changes Changes, gone []string, e
 
 // wanted is a target that a configuration serves, and how.
 type wanted struct {
-	model string
+	ask   dialect.Ask
 	route *route
 	dialect.Target
 }
@@ -205,16 +206,38 @@ func (rs *routes) targets() (map[string]wanted, error) {
 			return nil, err
 		}
 		if _, ok := all[t.Key]; !ok {
-			all[t.Key] = wanted{model, r, t}
+			all[t.Key] = wanted{dialect.Ask{Model: model}, r, t}
 		}
 	}
 	return all, nil
 }
 
-// addPool makes the pool of w. What an operator did to the pool that served its model before holds for this one too.
+// askAgain adds the targets of the pools that clients' requests made, as far as there still are such: of a preset that a
+// route does not have by itself, or of an intent.
+func (d *Daemon) askAgain(next *routes, all map[string]wanted) {
+	if next.unused {
+		return
+	}
+	for _, p := range d.pools.List() {
+		ask := d.served(p.Key()).ask
+		if ask.Preset == "" && ask.Intent == "" {
+			continue
+		}
+		r, _, err := next.find(ask)
+		if err != nil {
+			continue
+		}
+		t, err := r.targetOf(r.endpoint.Upstream.Upstream, ask)
+		if _, ok := all[t.Key]; err == nil && t.Bypass == "" && !ok {
+			all[t.Key] = wanted{ask, r, t}
+		}
+	}
+}
+
+// addPool makes the pool of w. What an operator did to the pool that served the same before holds for this one too.
 func (d *Daemon) addPool(old *settings, w wanted) error {
-	before := d.poolBefore(old, w.model)
-	p, err := w.route.createPool(d.pools, w.Target)
+	before := d.poolBefore(old, w.ask)
+	p, err := w.route.createPool(d.pools, w.ask, w.Target)
 	if err != nil {
 		return err
 	}
@@ -236,13 +259,13 @@ func (d *Daemon) addPool(old *settings, w wanted) error {
 	return err
 }
 
-// poolBefore is the pool that serves a model under old, nil for none.
-func (d *Daemon) poolBefore(old *settings, model string) *pool.Pool {
-	r := old.routes.byModel[model]
-	if r == nil {
+// poolBefore is the pool that serves what is asked under old, nil for none.
+func (d *Daemon) poolBefore(old *settings, ask dialect.Ask) *pool.Pool {
+	r, _, err := old.routes.find(ask)
+	if err != nil {
 		return nil
 	}
-	t, err := r.target(model)
+	t, err := r.targetOf(r.endpoint.Upstream.Upstream, ask)
 	if err != nil {
 		return nil
 	}
@@ -259,7 +282,7 @@ func (d *Daemon) adaptPool(key string, w wanted) (recycled bool, err error) {
 	if cfg.Size != before.size {
 		err = p.Resize(cfg.Size)
 	}
-	w.route.serve(w.Target)
+	w.route.serve(w.ask, w.Target)
 	if before.route.makesTheSame(w.route) {
 		return false, err
 	}

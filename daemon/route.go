@@ -17,6 +17,7 @@ import (
 // route is a Route at work: its endpoint and, per target, the pool that serves it.
 type route struct {
 	models   []string
+	preset   *dialect.Preset // of sessions whose client names none; nil for none
 	endpoint *endpoint
 	pool     pool.Config
 	in       *routes
@@ -27,6 +28,7 @@ type route struct {
 // routes finds the route of a request. It is built once and read by every accept.
 type routes struct {
 	byModel map[string]*route
+	presets map[string]*dialect.Preset
 	unused  bool      // every client brings its own credential: nobody would take what is warm
 	first   *route    // serves what names no model: call_id and intent=transcription
 	served  *sync.Map // the daemon's: pool key → served
@@ -38,16 +40,19 @@ type routes struct {
 
 // served is what a pool was last told to be.
 type served struct {
-	route *route
-	url   string // for people
-	size  int    // as configured; an operator may have changed it
+	route  *route
+	ask    dialect.Ask // what it was made for; zero for a client's own credential
+	url    string      // for people; holds no credential
+	preset string      // name, "" for none
+	size   int         // as configured; an operator may have changed it
 }
 
 func (d *Daemon) newRoutes(cfg Config) (*routes, error) {
 	rs := &routes{byModel: map[string]*route{}, served: &d.targets, log: d.poolLog}
 	var faults []error
+	rs.presets, _ = cfg.presets() // validated with the configuration
 	for _, c := range cfg.Routes {
-		r := &route{models: c.Models, pool: c.Pool, in: rs, clientSecrets: c.AllowClientSecrets}
+		r := &route{models: c.Models, preset: rs.presets[c.Preset], pool: c.Pool, in: rs, clientSecrets: c.AllowClientSecrets}
 		var err error
 		r.endpoint, err = d.newEndpoint(c.Upstream, cfg.Proxy)
 		faults = append(faults, err)
@@ -96,9 +101,19 @@ func (rs *routes) check(hide func(secret string)) error {
 	return errors.Join(faults...)
 }
 
+// targetOf renders what is asked of a route, with its preset, against u: its own upstream, or a variant.
+func (r *route) targetOf(u dialect.Upstream, ask dialect.Ask) (dialect.Target, error) {
+	p, err := r.presetOf(ask)
+	if err != nil {
+		return dialect.Target{}, err
+	}
+	t, err := r.endpoint.dialect.Target(u, ask)
+	return t.With(p), err
+}
+
 // target renders the handshake of a configured model.
 func (r *route) target(model string) (dialect.Target, error) {
-	t, err := r.endpoint.dialect.Target(r.endpoint.Upstream.Upstream, dialect.Ask{Model: model})
+	t, err := r.targetOf(r.endpoint.Upstream.Upstream, dialect.Ask{Model: model})
 	if err != nil {
 		return t, fmt.Errorf("route of model %q: %w", model, err)
 	}
@@ -112,9 +127,6 @@ func (d *Daemon) served(key string) served {
 	return s
 }
 
-// targetURL is where the pool of that key dials, "" when there is none. It holds no credential.
-func (d *Daemon) targetURL(key string) string { return d.served(key).url }
-
 // warmPools creates the pool of every configured model, so that it fills before the first client comes.
 func (rs *routes) warmPools(set *pool.Set) error {
 	all, err := rs.targets()
@@ -122,15 +134,15 @@ func (rs *routes) warmPools(set *pool.Set) error {
 		return err
 	}
 	for _, w := range all {
-		if _, err := w.route.poolFor(set, w.Target); err != nil {
-			return fmt.Errorf("route of model %q: %w", w.model, err)
+		if _, err := w.route.poolFor(set, w.ask, w.Target); err != nil {
+			return fmt.Errorf("route of model %q: %w", w.ask.Model, err)
 		}
 	}
 	return nil
 }
 
-// poolFor returns the pool of a target of this route; pool.ErrClosed once a reload has retired the route and the pool.
-func (r *route) poolFor(set *pool.Set, target dialect.Target) (*pool.Pool, error) {
+// poolFor returns the pool of a target of this route, which ask comes to; pool.ErrClosed once a reload has retired the route and the pool.
+func (r *route) poolFor(set *pool.Set, ask dialect.Ask, target dialect.Target) (*pool.Pool, error) {
 	if p := set.Get(target.Key); p != nil {
 		return p, nil
 	}
@@ -139,7 +151,7 @@ func (r *route) poolFor(set *pool.Set, target dialect.Target) (*pool.Pool, error
 	if r.in.retired {
 		return nil, fmt.Errorf("pool %q: gone with a reload: %w", target.Name, pool.ErrClosed)
 	}
-	return r.createPool(set, target)
+	return r.createPool(set, ask, target)
 }
 
 // retire makes every later call of poolFor find pools, and make none.
@@ -150,14 +162,19 @@ func (rs *routes) retire() {
 }
 
 // createPool makes the pool of a target, unless there is one.
-func (r *route) createPool(set *pool.Set, target dialect.Target) (*pool.Pool, error) {
-	r.serve(target)
+func (r *route) createPool(set *pool.Set, ask dialect.Ask, target dialect.Target) (*pool.Pool, error) {
+	r.serve(ask, target)
 	return set.GetOrCreate(r.poolConfig(target))
 }
 
 // serve enters what the pool of a target is told to be.
-func (r *route) serve(target dialect.Target) {
-	r.in.served.Store(target.Key, served{r, r.endpoint.redact(target.URL.Redacted()), r.pool.Size})
+func (r *route) serve(ask dialect.Ask, target dialect.Target) {
+	s := served{route: r, url: r.endpoint.redact(target.URL.Redacted()), size: r.pool.Size}
+	s.ask = dialect.Ask{Model: strings.Clone(ask.Model), Intent: ask.Intent, Preset: strings.Clone(ask.Preset)} // not the request's memory
+	if target.Preset != nil {
+		s.preset = target.Preset.Name
+	}
+	r.in.served.Store(target.Key, s)
 }
 
 // poolConfig is the configuration of the pool of a target.

@@ -82,6 +82,9 @@ func (s *session) finish() {
 	if s.requestID != "" {
 		args = append(args, "request", s.requestID)
 	}
+	if p := s.upstream.preset; p != nil {
+		args = append(args, "preset", p.Name)
+	}
 	if s.subject != "" {
 		args = append(args, "certificate", s.subject)
 	}
@@ -104,15 +107,14 @@ func (s *session) connect(ctx context.Context, routes *routes, ask dialect.Ask, 
 	if s.own {
 		return s.connectOwn(ctx, ask, adopt)
 	}
-	up := s.route.endpoint
-	target, err := up.dialect.Target(up.Upstream.Upstream, ask)
+	target, err := s.route.targetOf(s.route.endpoint.Upstream.Upstream, ask)
 	if err != nil {
 		return err
 	}
 	if target.Bypass != "" {
 		return s.bypass(ctx, target, adopt)
 	}
-	if s.pool, err = s.route.poolFor(s.daemon.pools, target); err != nil {
+	if s.pool, err = s.route.poolFor(s.daemon.pools, ask, target); err != nil {
 		return err
 	}
 	return s.take(ctx, adopt)

@@ -40,7 +40,7 @@ func (b *backoff) fail(now, started time.Time, e *DialError, death bool) {
 		b.hold(now.Add(min(e.RetryAfter, maxRetryAfter)), e)
 	case e.Class == ClassQuota:
 		b.hold(now.Add(b.auth), e)
-	case e.Class == ClassAuth, e.Class == ClassNotFound:
+	case e.Class == ClassAuth, e.Class == ClassNotFound, e.Class == ClassConfig:
 		b.limit = 1
 		b.until = later(b.until, now.Add(b.auth))
 	case news:

@@ -39,6 +39,7 @@ func TestCaseC1FailuresBackOff(t *testing.T) {
 	}
 	const cap = 8 * time.Second
 	f("401", &DialError{Class: ClassAuth}, 5*time.Millisecond, cap)
+	f("preset refused", &DialError{Class: ClassConfig}, 5*time.Millisecond, cap)
 	f("404", &DialError{Class: ClassNotFound}, 5*time.Millisecond, cap)
 	f("quota", &DialError{Class: ClassQuota}, 5*time.Millisecond, cap)
 	f("429 with rubbish for Retry-After", &DialError{Class: ClassRateLimited}, 5*time.Millisecond, cap)

@@ -32,11 +32,12 @@ const (
 	ClassTimeout                  // DialTimeout passed: exponential
 	ClassEarlyDeath               // the session died within Probation: exponential, until one survives it
 	ClassProtocol                 // the peer broke the protocol: exponential
+	ClassConfig                   // what a session is to be configured with is refused: AuthBackoff
 
-	NumClasses = int(ClassProtocol) + 1
+	NumClasses = int(ClassConfig) + 1
 )
 
-var classNames = [NumClasses]string{"other", "auth", "rate_limited", "quota", "not_found", "refused", "timeout", "early_death", "protocol"}
+var classNames = [NumClasses]string{"other", "auth", "rate_limited", "quota", "not_found", "refused", "timeout", "early_death", "protocol", "config"}
 
 // String returns the name used in metrics.
 func (c Class) String() string { return name(classNames[:], int(c)) }

@@ -42,7 +42,7 @@ type Config struct {
 	Probation    time.Duration // a session that dies younger counts as a failed dial; default 5 s
 	BackoffMin   time.Duration // shortest back-off; default 250 ms
 	BackoffMax   time.Duration // longest exponential back-off; default 15 s
-	AuthBackoff  time.Duration // back-off after ClassAuth, ClassNotFound and ClassQuota; default 60 s
+	AuthBackoff  time.Duration // back-off after ClassAuth, ClassNotFound, ClassConfig and ClassQuota; default 60 s
 
 	Dial   DialFunc    // required
 	Events func(Event) // what is worth a log line; nil: nobody asks. Called from any goroutine; must not block

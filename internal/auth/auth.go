@@ -71,6 +71,14 @@ func (id Identity) KeyName() string {
 // PassThrough reports whether the client's own credential is to go upstream.
 func (id Identity) PassThrough() bool { return id.passThrough }
 
+// Preset is the name of the preset that the client's token is for, "" for none.
+func (id Identity) Preset() string {
+	if id.token == nil {
+		return ""
+	}
+	return id.token.Preset
+}
+
 // Identify says whose credential this is; "" is none. Errors are *DeniedError.
 func (a *Auth) Identify(credential string, now time.Time) (Identity, error) {
 	return a.identify(credential, a.cfg.PassThrough, now)
@@ -147,6 +155,7 @@ func (a *Auth) identifyToken(token string, now time.Time) (Identity, error) {
 // Admission is what a client that was identified wants.
 type Admission struct {
 	Model  string // "": a session that names none
+	Preset string // name; "": none is chosen
 	Origin string // "": none was sent
 }
 
@@ -169,6 +178,9 @@ func (a *Auth) Admit(id Identity, want Admission, now time.Time) (*Grant, error)
 	if t := id.token; t != nil {
 		if t.Model != "" && t.Model != want.Model {
 			return denied(ReasonModel, "", 0)
+		}
+		if t.Preset != "" && t.Preset != want.Preset {
+			return denied(ReasonPreset, "", 0)
 		}
 		if t.Origin != "" && t.Origin != want.Origin {
 			return denied(ReasonOrigin, "", 0)

@@ -19,6 +19,7 @@ const (
 	ReasonTokenUnusable               // a token cannot do this: mint another
 	ReasonTokenLoad                   // too many tokens are in use
 	ReasonModel                       // the key or the token is not for this model
+	ReasonPreset                      // the token is for another preset
 	ReasonOrigin                      // the token is for another origin
 	ReasonRate                        // the key connects too fast
 	ReasonSessions                    // the key has all its sessions open
@@ -28,7 +29,7 @@ const (
 var reasonTexts = [...]string{
 	"no credential", "unknown key", "the key has expired", "the token is not valid here", "the token has expired",
 	"the token is used up", "a token cannot do this", "too many tokens are in use", "the model is not allowed",
-	"the token is for another origin", "connects too fast", "too many sessions", "cannot mint this token",
+	"the token is for another preset", "the token is for another origin", "connects too fast", "too many sessions", "cannot mint this token",
 }
 
 // DeniedError is a client that is not let in.

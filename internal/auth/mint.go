@@ -14,6 +14,8 @@ import (
 type Wish struct {
 	// Model is the one model the token is for. Required.
 	Model string
+	// Preset is what its sessions are configured with, by name, and nothing else. "": what its client chooses.
+	Preset string
 	// Origin is the one Origin it is for. "": any that may connect.
 	Origin string
 	// TTL is how long it opens sessions, in whole seconds; 0: Tokens.DefaultTTL.
@@ -78,7 +80,7 @@ func mintDenied(key, format string, args ...any) *DeniedError {
 }
 
 func (a *Auth) mint(k *Key, wish Wish, now time.Time) (Minted, error) {
-	c := claims{ID: newTokenID(), Model: wish.Model, Origin: wish.Origin, Uses: uint32(max(1, wish.Uses)), Issued: now.Unix()}
+	c := claims{ID: newTokenID(), Model: wish.Model, Preset: wish.Preset, Origin: wish.Origin, Uses: uint32(max(1, wish.Uses)), Issued: now.Unix()}
 	if k != nil {
 		c.Key, c.Mark = k.Name, a.signer.mark(k.Digest)
 	}
@@ -93,6 +95,8 @@ func (a *Auth) mint(k *Key, wish Wish, now time.Time) (Minted, error) {
 	switch {
 	case !isClaim(wish.Model) || wish.Model == "":
 		return Minted{}, mintDenied(c.Key, "the model's name must be 1 to %d bytes of printable text", maxClaim)
+	case !isClaim(wish.Preset):
+		return Minted{}, mintDenied(c.Key, "the preset's name must be at most %d bytes of printable text", maxClaim)
 	case !isClaim(wish.Origin):
 		return Minted{}, mintDenied(c.Key, "the origin must be at most %d bytes of printable text", maxClaim)
 	case wish.Uses < 0 || wish.Uses > MaxUses:

@@ -34,13 +34,14 @@ type claims struct {
 	Key    string `json:"k,omitempty"` // name
 	Mark   []byte `json:"d,omitempty"` // of the key's digest: a key with another secret is another key
 	Model  string `json:"m"`
+	Preset string `json:"p,omitempty"`
 	Origin string `json:"o,omitempty"`
 	Uses   uint32 `json:"u"`
 	Issued int64  `json:"n"` // unix seconds
 	Ends   int64  `json:"e"`
 }
 
-var errTokenLong = errors.New("the model and the origin are too long together; shorten one")
+var errTokenLong = errors.New("the model, the preset and the origin are too long together; shorten one")
 
 // signer makes and reads tokens: "ek_rtd_" and, in unpadded URL-safe base64, a MAC and what it signs. All of it is legal
 // in a subprotocol's name, and one run of characters, so that it is redacted as a whole.

@@ -1112,7 +1112,10 @@ type MintTokenRequest struct {
 	// How long it opens sessions. Unset: the configured default.
 	Ttl *durationpb.Duration `protobuf:"bytes,4,opt,name=ttl,proto3" json:"ttl,omitempty"`
 	// How many sessions it opens. 0: one.
-	Uses          uint32 `protobuf:"varint,5,opt,name=uses,proto3" json:"uses,omitempty"`
+	Uses uint32 `protobuf:"varint,5,opt,name=uses,proto3" json:"uses,omitempty"`
+	// Name of the one preset that its sessions are configured with. Empty: its client
+	// chooses.
+	Preset        string `protobuf:"bytes,6,opt,name=preset,proto3" json:"preset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1180,6 +1183,13 @@ func (x *MintTokenRequest) GetUses() uint32 {
 		return x.Uses
 	}
 	return 0
+}
+
+func (x *MintTokenRequest) GetPreset() string {
+	if x != nil {
+		return x.Preset
+	}
+	return ""
 }
 
 type MintTokenResponse struct {
@@ -1579,13 +1589,14 @@ const file_rtd_v1_daemon_proto_rawDesc = "" +
 	"\x0euse_configured\x18\x02 \x01(\bR\ruseConfigured\"k\n" +
 	"\x13SetLogLevelResponse\x12,\n" +
 	"\bprevious\x18\x01 \x01(\x0e2\x10.rtd.v1.LogLevelR\bprevious\x12&\n" +
-	"\x05level\x18\x02 \x01(\x0e2\x10.rtd.v1.LogLevelR\x05level\"\x93\x01\n" +
+	"\x05level\x18\x02 \x01(\x0e2\x10.rtd.v1.LogLevelR\x05level\"\xab\x01\n" +
 	"\x10MintTokenRequest\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12\x16\n" +
 	"\x06origin\x18\x03 \x01(\tR\x06origin\x12+\n" +
 	"\x03ttl\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12\x12\n" +
-	"\x04uses\x18\x05 \x01(\rR\x04uses\"d\n" +
+	"\x04uses\x18\x05 \x01(\rR\x04uses\x12\x16\n" +
+	"\x06preset\x18\x06 \x01(\tR\x06preset\"d\n" +
 	"\x11MintTokenResponse\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x129\n" +
 	"\n" +

@@ -81,7 +81,7 @@ func (PoolResult) EnumDescriptor() ([]byte, []int) {
 // Pool is one warm pool at one moment.
 type Pool struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Hex SHA-256 over every handshake input. Reveals none of them.
+	// Hex SHA-256 over every handshake input and the preset. Reveals none of them.
 	Key string `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// For people, such as "openai/gpt-realtime". Not always unique.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
@@ -139,7 +139,9 @@ type Pool struct {
 	// Rounds of failed dials since the last one that worked.
 	FailuresInRow uint32 `protobuf:"varint,28,opt,name=failures_in_row,json=failuresInRow,proto3" json:"failures_in_row,omitempty"`
 	// Warming dials allowed at once at present; failures lower it.
-	DialLimit     uint32 `protobuf:"varint,29,opt,name=dial_limit,json=dialLimit,proto3" json:"dial_limit,omitempty"`
+	DialLimit uint32 `protobuf:"varint,29,opt,name=dial_limit,json=dialLimit,proto3" json:"dial_limit,omitempty"`
+	// Name of the preset that its sessions are configured with. Empty: none.
+	Preset        string `protobuf:"bytes,30,opt,name=preset,proto3" json:"preset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -375,6 +377,13 @@ func (x *Pool) GetDialLimit() uint32 {
 		return x.DialLimit
 	}
 	return 0
+}
+
+func (x *Pool) GetPreset() string {
+	if x != nil {
+		return x.Preset
+	}
+	return ""
 }
 
 // Backoff is a wait between dials.
@@ -1134,7 +1143,7 @@ var File_rtd_v1_pool_proto protoreflect.FileDescriptor
 
 const file_rtd_v1_pool_proto_rawDesc = "" +
 	"\n" +
-	"\x11rtd/v1/pool.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\"\xae\t\n" +
+	"\x11rtd/v1/pool.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\"\xc6\t\n" +
 	"\x04Pool\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
@@ -1168,7 +1177,8 @@ const file_rtd_v1_pool_proto_rawDesc = "" +
 	"\ablocked\x18\x1b \x01(\tR\ablocked\x12&\n" +
 	"\x0ffailures_in_row\x18\x1c \x01(\rR\rfailuresInRow\x12\x1d\n" +
 	"\n" +
-	"dial_limit\x18\x1d \x01(\rR\tdialLimit\x1a>\n" +
+	"dial_limit\x18\x1d \x01(\rR\tdialLimit\x12\x16\n" +
+	"\x06preset\x18\x1e \x01(\tR\x06preset\x1a>\n" +
 	"\x10DialsFailedEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\x1a:\n" +

@@ -246,7 +246,10 @@ type Session struct {
 	// and without what the kernel holds for its sockets.
 	StateBytes uint64 `protobuf:"varint,27,opt,name=state_bytes,json=stateBytes,proto3" json:"state_bytes,omitempty"`
 	// Model the client asked for. Empty: it named none.
-	Model         string `protobuf:"bytes,28,opt,name=model,proto3" json:"model,omitempty"`
+	Model string `protobuf:"bytes,28,opt,name=model,proto3" json:"model,omitempty"`
+	// Name of the preset that the session was configured with before the client had
+	// it. Empty: none.
+	Preset        string `protobuf:"bytes,29,opt,name=preset,proto3" json:"preset,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -473,6 +476,13 @@ func (x *Session) GetStateBytes() uint64 {
 func (x *Session) GetModel() string {
 	if x != nil {
 		return x.Model
+	}
+	return ""
+}
+
+func (x *Session) GetPreset() string {
+	if x != nil {
+		return x.Preset
 	}
 	return ""
 }
@@ -1389,7 +1399,7 @@ var File_rtd_v1_session_proto protoreflect.FileDescriptor
 
 const file_rtd_v1_session_proto_rawDesc = "" +
 	"\n" +
-	"\x14rtd/v1/session.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11rtd/v1/pool.proto\x1a\x12rtd/v1/stats.proto\"\xf0\b\n" +
+	"\x14rtd/v1/session.proto\x12\x06rtd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x11rtd/v1/pool.proto\x1a\x12rtd/v1/stats.proto\"\x88\t\n" +
 	"\aSession\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12*\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x14.rtd.v1.SessionStateR\x05state\x12\x16\n" +
@@ -1426,7 +1436,8 @@ const file_rtd_v1_session_proto_rawDesc = "" +
 	"jitterDown\x12\x1f\n" +
 	"\vstate_bytes\x18\x1b \x01(\x04R\n" +
 	"stateBytes\x12\x14\n" +
-	"\x05model\x18\x1c \x01(\tR\x05model\"\xb8\x02\n" +
+	"\x05model\x18\x1c \x01(\tR\x05model\x12\x16\n" +
+	"\x06preset\x18\x1d \x01(\tR\x06preset\"\xb8\x02\n" +
 	"\tTurnMarks\x12/\n" +
 	"\x05start\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x05start\x123\n" +
 	"\acreated\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\acreated\x128\n" +
