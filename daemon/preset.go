@@ -12,12 +12,6 @@ import (
 	"github.com/rtd-project/rtd/internal/dialect"
 )
 
-const (
-	// MaxPreset bounds the session of a preset, in bytes: it goes out with every dial, and its echo waits in every warm session.
-	MaxPreset     = 256 << 10
-	maxPresetName = 64
-)
-
 // presets are those of c by name, and what is wrong with them, one line each.
 func (c Config) presets() (map[string]*dialect.Preset, error) {
 	all := map[string]*dialect.Preset{}
@@ -28,13 +22,13 @@ func (c Config) presets() (map[string]*dialect.Preset, error) {
 	for _, p := range c.Presets {
 		switch {
 		case !isPresetName(p.Name):
-			fault(p.Name, "its name must be 1 to %d visible ASCII characters", maxPresetName)
+			fault(p.Name, "its name must be 1 to %d visible ASCII characters", dialect.MaxPresetName)
 		case all[p.Name] != nil:
 			fault(p.Name, "another preset has this name; give each its own")
 		case !isObject(p.Session):
 			fault(p.Name, "its session is not a JSON object with at least one member")
-		case len(p.Session) > MaxPreset:
-			fault(p.Name, "its session has %d bytes; %d are the most", len(p.Session), MaxPreset)
+		case len(p.Session) > dialect.MaxPreset:
+			fault(p.Name, "its session has %d bytes; %d are the most", len(p.Session), dialect.MaxPreset)
 		}
 		all[p.Name] = &p
 	}
@@ -42,7 +36,7 @@ func (c Config) presets() (map[string]*dialect.Preset, error) {
 }
 
 func isPresetName(name string) bool {
-	return name != "" && len(name) <= maxPresetName && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
+	return name != "" && len(name) <= dialect.MaxPresetName && !strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 func isObject(b []byte) bool {

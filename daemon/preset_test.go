@@ -276,7 +276,7 @@ func TestAPresetThatIsNotAnswered(t *testing.T) {
 }
 
 func TestALargePresetAndItsAnswerFit(t *testing.T) {
-	large := `{"instructions":"` + strings.Repeat("x", MaxPreset-len(`{"instructions":""}`)) + `"}`
+	large := `{"instructions":"` + strings.Repeat("x", dialect.MaxPreset-len(`{"instructions":""}`)) + `"}`
 	up := newObliging(t)
 	r := startRig(t, up.Upstream, 1, withPresets, func(c *Config) { c.Presets[0].Session = []byte(large) })
 	r.awaitIdle(1)
@@ -421,7 +421,7 @@ func TestFaultsOfPresets(t *testing.T) {
 	f(`preset "a b": its name must be 1 to 64 visible ASCII characters`, func(c *Config) { c.Presets[1].Name = "a b" })
 	f(`preset "sales": its session is not a JSON object with at least one member`, func(c *Config) { c.Presets[1].Session = []byte(`{}`) })
 	f(`preset "sales": its session is not a JSON object with at least one member`, func(c *Config) { c.Presets[1].Session = []byte(`{"a":NaN}`) })
-	f(fmt.Sprintf(`preset "sales": its session has %d bytes; %d are the most`, MaxPreset+1, MaxPreset), func(c *Config) {
-		c.Presets[1].Session = json.RawMessage(`{"a":"` + strings.Repeat("x", MaxPreset+1-8) + `"}`)
+	f(fmt.Sprintf(`preset "sales": its session has %d bytes; %d are the most`, dialect.MaxPreset+1, dialect.MaxPreset), func(c *Config) {
+		c.Presets[1].Session = json.RawMessage(`{"a":"` + strings.Repeat("x", dialect.MaxPreset+1-8) + `"}`)
 	})
 }

@@ -37,6 +37,7 @@ func configure(c *config.Config) (daemon.Config, sums, error) {
 		ControlListen:     c.Control.Listen,
 		ControlTLS:        daemon.TLS{CertFile: c.Control.TLS.CertFile, KeyFile: c.Control.TLS.KeyFile, ClientCAFile: c.Control.TLS.ClientCAFile},
 		ControlAdmins:     c.Control.Admins,
+		Presets:           b.presets(),
 		Routes:            b.routes(),
 		Auth:              b.auth(),
 		TLS:               b.tls(),
@@ -79,6 +80,14 @@ func absolute(path string) string {
 	return path
 }
 
+func (b *configuration) presets() []dialect.Preset {
+	var presets []dialect.Preset
+	for _, p := range b.Presets {
+		presets = append(presets, dialect.Preset{Name: p.Name, Session: p.Session})
+	}
+	return presets
+}
+
 func (b *configuration) routes() []daemon.Route {
 	upstreams := map[string]daemon.Upstream{}
 	for i, u := range b.Upstreams {
@@ -89,6 +98,7 @@ func (b *configuration) routes() []daemon.Route {
 		p := r.Pool
 		routes = append(routes, daemon.Route{
 			Models:             r.Models,
+			Preset:             r.Preset,
 			Upstream:           upstreams[r.Upstream],
 			AllowClientSecrets: r.AllowClientSecrets,
 			Pool: pool.Config{

@@ -49,7 +49,10 @@ var obeyed = map[string]string{
 	"upstreams[0].tls.cert_file":          "%s/other",
 	"upstreams[0].tls.key_file":           "%s/other",
 	"upstreams[0].allow_plaintext":        "true",
+	"presets[0].name":                     "p2",
+	"presets[0].session":                  `{"type":"other"}`,
 	"routes[0].models":                    "m,m2",
+	"routes[0].preset":                    "p",
 	"routes[0].upstream":                  "second",
 	"routes[0].allow_client_secrets":      "true",
 	"routes[0].pool.size":                 "7",
@@ -142,6 +145,8 @@ func TestEveryKeyIsObeyed(t *testing.T) {
 	write(t, path, fmt.Sprintf(`upstreams:
   - {name: up, provider: compatible, url: wss://example.com/v1, api_key_file: %[1]s/key, tls: {cert_file: %[1]s/key, key_file: %[1]s/key}}
   - {name: second, provider: compatible, url: wss://example.com/v2}
+presets:
+  - {name: p, session: {type: realtime}}
 routes:
   - {models: [m], upstream: up}
 clients: {keys: [{name: k, key_file: %[1]s/key}]}

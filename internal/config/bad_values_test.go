@@ -15,14 +15,18 @@ var badValues = map[kind][]string{
 	kindSize:     {`""`, "10", `"10"`, "10 MiB", "1MB", "-1MiB", "99999999TiB", "1.5GiB", "[1KiB]", "{x: y}", "~"},
 	kindTime:     {`""`, "tomorrow", "2030-01-31", "2030-01-31 12:00:00", "5", "[x]", "{x: y}", "~"},
 	kindTexts:    {"x", "5", "[]", `[""]`, "[5]", "[[x]]", "[{x: y}]", "[~]", "{x: y}", "~", "[&a b]"},
-	kindIDs:      {"0", "[x]", "[-1]", `["0"]`, "[4294967295]", "[1.5]", "[]", "[[0]]", "{x: y}", "~"},
+	kindObject: {
+		"x", "5", "true", "[x]", "{}", "~", "{x: }", "{x: .nan}", "{x: [-.inf]}", "{x: 0x10}", "{x: .5}", "{5: x}", "{x: y, x: z}", "{x: {y: &a b}}", "{x: !!str y}", "{x: sk-test-SECRET12}",
+		"{sk-test-SECRET12: x}", "&a {x: y}",
+	},
+	kindIDs: {"0", "[x]", "[-1]", `["0"]`, "[4294967295]", "[1.5]", "[]", "[[0]]", "{x: y}", "~"},
 }
 
 // Every bad value of every key yields one fault: on one line, at its place, about its key, and in other words than the
 // fault of any other value of the key, unless both are the same mistake.
 func TestEveryBadValueOfEveryKey(t *testing.T) {
 	f := newFile()
-	f.Upstreams, f.Routes, f.Clients.Keys = []Upstream{{}}, []Route{{}}, []Key{{}}
+	f.Upstreams, f.Presets, f.Routes, f.Clients.Keys = []Upstream{{}}, []Preset{{}}, []Route{{}}, []Key{{}}
 	walk(f.keys(), "", func(path string, k key) {
 		for _, bad := range append(badValues[k.scalar.kind], badWords(k)...) {
 			doc := everySection()
@@ -56,7 +60,7 @@ func checkFault(t *testing.T, path, bad, text string, at [2]int, faults Faults) 
 		return
 	}
 	fault, line := faults[0], faults[0].Error()
-	if fault.Key != path && !strings.HasPrefix(fault.Key, path+"[") {
+	if fault.Key != path && !strings.HasPrefix(fault.Key, path+"[") && !strings.HasPrefix(fault.Key, path+".") {
 		t.Errorf("%s: %s: the fault is about %q: %s", path, bad, fault.Key, line)
 	}
 	if o := fault.Origin; o.File != "rtd.yaml" || o.Line != at[0] || o.Column < 1 {

@@ -51,6 +51,7 @@ func (l *loader) check() {
 	for i := range l.file.Upstreams {
 		l.checkUpstream(i)
 	}
+	l.checkPresets()
 	l.checkRoutes()
 	l.checkClients()
 	l.checkTLS()
@@ -211,6 +212,7 @@ func (l *loader) checkRoutes() {
 			}
 		}
 		l.checkPool(path+".pool", r.Pool)
+		l.checkRoutePreset(path+".preset", r.Preset)
 		if nameless || l.isBad(path+".upstream") {
 			continue
 		}
@@ -351,5 +353,36 @@ func (l *loader) checkKeyModels(path string, k Key) {
 		if !slices.Contains(routed, m) {
 			l.faultAt(index(path+".models", i), "no route has the model %s%s", quote(m), didYouMean(m, routed))
 		}
+	}
+}
+
+func (l *loader) checkPresets() {
+	known := map[string]int{}
+	for i, p := range l.file.Presets {
+		path := index("presets", i) + ".name"
+		if l.isBad(path) {
+			continue
+		}
+		if j, ok := known[p.Name]; ok {
+			l.faultAt(path, "%s is the name of presets[%d] too; give each its own", quote(p.Name), j)
+			continue
+		}
+		known[p.Name] = i
+	}
+}
+
+func (l *loader) checkRoutePreset(path, name string) {
+	if name == "" || l.isBad(path, "presets") {
+		return
+	}
+	var known []string
+	for _, p := range l.file.Presets {
+		known = append(known, p.Name)
+	}
+	switch {
+	case len(known) == 0:
+		l.faultAt(path, "there is no preset %s; there is none under presets", quote(name))
+	case !slices.Contains(known, name):
+		l.faultAt(path, "there is no preset %s; there are %s%s", quote(name), strings.Join(known, ", "), didYouMean(name, known))
 	}
 }

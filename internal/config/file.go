@@ -13,6 +13,7 @@ type File struct {
 	Admin     string
 	Control   Control
 	Upstreams []Upstream
+	Presets   []Preset
 	Routes    []Route
 	Clients   Clients
 	Limits    Limits
@@ -54,10 +55,17 @@ type UpstreamTLS struct {
 	CAFile, ServerName, CertFile, KeyFile string
 }
 
+// Preset is what sessions are configured with before a client has them.
+type Preset struct {
+	Name    string
+	Session []byte // a JSON object
+}
+
 // Route sends models to an upstream.
 type Route struct {
 	Models             []string
 	Upstream           string // a name; never empty after Load
+	Preset             string // a name, "" for none
 	AllowClientSecrets bool
 	Pool               Pool
 }

@@ -22,6 +22,7 @@ func (f *File) keys() []key {
 			doc: "Address of the HTTP listener for /healthz, /readyz and /metrics; loopback only."},
 		{name: "control", keys: f.Control.keys(), doc: "The socket that rtctl uses."},
 		{name: "upstreams", list: newList(&f.Upstreams, (*Upstream).keys), required: true, doc: "Provider endpoints."},
+		{name: "presets", list: newList(&f.Presets, (*Preset).keys), doc: "What sessions can be configured with before a client has them."},
 		{name: "routes", list: newList(&f.Routes, (*Route).keys), required: true, doc: "Which models go to which upstream, each with a pool of warm sessions."},
 		{name: "clients", keys: f.Clients.keys(), doc: "Who may connect. Without a client key everybody on this host may, and nobody else."},
 		{name: "limits", keys: f.Limits.keys(), doc: "What clients may cost."},
@@ -106,11 +107,20 @@ func (t *TLS) keys() []key {
 	}
 }
 
+func (p *Preset) keys() []key {
+	return []key{
+		{name: "name", scalar: name(&p.Name), required: true, doc: "What routes, clients and rtctl call it."},
+		{name: "session", scalar: jsonObject(&p.Session, dialect.MaxPreset), required: true, hidden: true,
+			doc: "The `session` of the `session.update` that rtd sends, as the provider has it. In the environment: JSON."},
+	}
+}
+
 func (r *Route) keys() []key {
 	return []key{
 		{name: "models", scalar: texts(&r.Models, anyText), required: true,
 			doc: "Names that clients ask for. A session that names no model takes the first route."},
 		{name: "upstream", scalar: text(&r.Upstream), defDoc: "the only upstream, if there is one only", doc: "Name of the upstream they go to."},
+		{name: "preset", scalar: text(&r.Preset), doc: "Name of the preset of sessions whose client names none with `?preset=`."},
 		{name: "allow_client_secrets", scalar: boolean(&r.AllowClientSecrets), def: "false",
 			doc: "Let clients in with a client secret that the provider minted (`ek_…`): it goes upstream in place of rtd's own credential, past the pool."},
 		{name: "pool", keys: r.Pool.keys(), doc: "The warm sessions of the route; each model has a pool of its own, unless the upstream names one model for all."},
@@ -155,7 +165,7 @@ func (c *Clients) keys() []key {
 
 func (k *Key) keys() []key {
 	keys := []key{
-		{name: "name", scalar: text(&k.Name).matching(`^[!-~]{1,64}$`, "1 to 64 visible ASCII characters"), required: true, doc: "What logs and rtctl call the key."},
+		{name: "name", scalar: name(&k.Name), required: true, doc: "What logs and rtctl call the key."},
 	}
 	keys = append(keys, k.Key.keys("key", "the key")...)
 	return append(keys,
@@ -221,6 +231,11 @@ func (l *Log) keys() []key {
 		{name: "format", scalar: text(&l.Format, "auto", "text", "json"), def: "auto", fixed: true,
 			doc: "text, json, or auto: text on a terminal and json elsewhere."},
 	}
+}
+
+// name is what people call one of several things.
+func name(p *string) *scalar {
+	return text(p).matching(`^[!-~]{1,64}$`, "1 to 64 visible ASCII characters")
 }
 
 // path is the name of a file.

@@ -135,10 +135,7 @@ func (l *loader) keyOf(prefix string, pair *ast.MappingValueNode) (name string, 
 // unknown reports a key that does not exist, and what was probably meant.
 func (l *loader) unknown(keys []key, prefix, name string, o Origin) {
 	known := names(keys)
-	shown := join(prefix, name)
-	if looksSecret(name) || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		shown = join(prefix, "(not repeated)")
-	}
+	shown := join(prefix, shownName(name))
 	if ref := inlineSecrets[strings.ToLower(name)]; ref != "" && slices.Contains(known, ref+"_env") {
 		l.fault(o, shown, "secrets are not written here; put it into an environment variable, a file or a systemd credential, and name that with %s_env, %s_file or %s_credential", ref, ref, ref)
 		return
@@ -157,6 +154,14 @@ func (l *loader) unknown(keys []key, prefix, name string, o Origin) {
 	l.fault(o, shown, "there is no such key; here are %s", strings.Join(known, ", "))
 }
 
+// shownName is a key that somebody wrote, unless it might be a secret or hide what stands around it.
+func shownName(name string) string {
+	if looksSecret(name) || len(name) > 64 || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "(not repeated)"
+	}
+	return name
+}
+
 // pair reads the value of a known key.
 func (l *loader) pair(k key, path string, node ast.Node, at Origin) {
 	o := at
@@ -170,6 +175,8 @@ func (l *loader) pair(k key, path string, node ast.Node, at Origin) {
 	case l.unsupported(path, node, o):
 	case k.scalar != nil && k.scalar.kind.isList():
 		l.sequence(k, path, node, at)
+	case k.scalar != nil && k.scalar.kind == kindObject:
+		l.object(k, path, node, at)
 	case k.scalar != nil:
 		if v, ok := l.scalarOf(k.scalar.kind, path, node, o); ok {
 			l.set(k, path, []string{v}, o)

@@ -15,7 +15,7 @@ import (
 // kind is the type of a scalar, as people see it.
 type kind string
 
-// The kinds. Their YAML forms are text, except for numbers and booleans.
+// The kinds. Their YAML forms are text, except for numbers, booleans and objects.
 const (
 	kindText     kind = "text"
 	kindWhole    kind = "whole number"
@@ -26,6 +26,7 @@ const (
 	kindTime     kind = "time"
 	kindTexts    kind = "list of texts"
 	kindIDs      kind = "list of numbers"
+	kindObject   kind = "keys and values"
 )
 
 // isList reports whether the value is a sequence. In the environment its items are separated by commas.

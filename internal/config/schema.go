@@ -118,6 +118,9 @@ func scalarSchema(s *scalar) object {
 	if name, ok := jsonTypes[s.kind]; ok {
 		return bounds(object{{"type", name}}, s)
 	}
+	if s.kind == kindObject {
+		return object{{"type", "object"}, {"minProperties", 1}}
+	}
 	o := object{{"type", "string"}, {"minLength", 1}}
 	if s.kind == kindTime {
 		o = append(o, field{"format", "date-time"})

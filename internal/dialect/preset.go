@@ -10,6 +10,12 @@ import (
 	"github.com/gobwas/ws"
 )
 
+// Bounds of a preset, in bytes. Its session goes out with every dial, and what answers it waits in every warm session.
+const (
+	MaxPresetName = 64
+	MaxPreset     = 256 << 10
+)
+
 // Preset is what sessions are configured with before a client has them. Nobody changes it.
 type Preset struct {
 	// Name is what people and clients call it.

@@ -123,9 +123,9 @@ func (c *conn) serve(rule *Rule) error {
 	case rule.on != "":
 		c.trap = rule
 	case rule.after == 0:
-		c.act(rule)
+		c.act(rule, "")
 	default:
-		defer time.AfterFunc(rule.after, func() { c.act(rule) }).Stop()
+		defer time.AfterFunc(rule.after, func() { c.act(rule, "") }).Stop()
 	}
 	if err := c.awaitSession(); err != nil {
 		return err
@@ -180,19 +180,24 @@ func (c *conn) readUntil(t time.Time) {
 }
 
 // spring acts out the rule that waits for an event of this type. When it does, the event gets no answer.
-func (c *conn) spring(typ string) bool {
+func (c *conn) spring(typ, eventID string) bool {
 	if c.trap == nil || c.trap.on != typ {
 		return false
 	}
 	rule := c.trap
 	c.trap = nil
-	c.act(rule)
+	c.act(rule, eventID)
 	return true
 }
 
-// act acts out a failure rule after the 101.
-func (c *conn) act(rule *Rule) {
+// act acts out a failure rule after the 101; eventID is that of the client's event that sprung it, "" for none.
+func (c *conn) act(rule *Rule, eventID string) {
 	switch rule.act {
+	case actError:
+		b := newBatch()
+		c.fault(b, fault{code: rule.errorCode, message: rule.reason, eventID: eventID})
+		c.flush(b)
+		b.free()
 	case actClose:
 		c.close(rule.code, rule.reason)
 	case actReset:

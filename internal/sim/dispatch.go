@@ -52,7 +52,7 @@ func (c *conn) handle(op ws.OpCode, msg []byte) {
 		return
 	}
 	if audio, eventID, ok := plainAppend(msg); ok {
-		if !c.spring(appendType) {
+		if c.trap == nil || !c.spring(appendType, string(eventID)) {
 			c.takeAudio(b, audio, eventID)
 		}
 		return
@@ -70,7 +70,7 @@ func (c *conn) handle(op ws.OpCode, msg []byte) {
 	}
 	answer := handlers[ev.Type]
 	switch {
-	case c.spring(ev.Type):
+	case c.spring(ev.Type, ev.EventID):
 	case ev.Type == "":
 		c.fault(b, fault{code: "missing_required_parameter", param: "type", message: "the event has no type", eventID: ev.EventID})
 	case answer == nil:

@@ -24,6 +24,7 @@ const (
 	actReset
 	actFIN
 	actHang
+	actError
 )
 
 // Rule is one failure to act out, made by ParseRule.
@@ -33,6 +34,7 @@ type Rule struct {
 	retryAfter string
 	code       ws.StatusCode
 	reason     string
+	errorCode  string        // message in reason
 	upgraded   bool          // acts after the 101
 	after      time.Duration // since the 101
 	on         string        // type of the client event to act on, "" for none
@@ -47,11 +49,12 @@ type Rule struct {
 //	reset                end the TCP connection with a reset
 //	fin                  end the TCP connection without a Close frame
 //	hang                 fall silent: nothing is answered any more, the connection stays
+//	error=CODE[:MESSAGE] send an error event (no comma in the message), after which the session goes on
 //
 //	after=DURATION       act this long after the 101. Not for status.
 //	on=TYPE              act when the client sends its first event of this type, in place of an answer to it. Not for
-//	                     status, nor beside after. With neither, reset, fin and hang act instead of the 101, and close
-//	                     right behind it.
+//	                     status, nor beside after. With neither, reset, fin and hang act instead of the 101, close and
+//	                     error right behind it.
 //	retry-after=VALUE    send this Retry-After header, as written. Only for status.
 //	first=N              act on the first N dials the rule applies to, then never again
 //	rate=P               act on this share of the dials (0 < P <= 1), evenly spread: 0.25 is every fourth
@@ -72,7 +75,7 @@ func ParseRule(s string) (Rule, error) {
 	}
 	switch {
 	case r.act == actNone:
-		return Rule{}, fmt.Errorf("%w %q: it has no action; add one of status=N, close=CODE, reset, fin, hang", ErrRule, s)
+		return Rule{}, fmt.Errorf("%w %q: it has no action; add one of status=N, close=CODE, error=CODE, reset, fin, hang", ErrRule, s)
 	case r.act == actStatus && (seen["after"] || seen["on"]):
 		return Rule{}, fmt.Errorf("%w %q: \"after\" and \"on\" need a 101, which \"status\" never sends; drop one of them", ErrRule, s)
 	case seen["after"] && seen["on"]:
@@ -80,7 +83,7 @@ func ParseRule(s string) (Rule, error) {
 	case r.act != actStatus && seen["retry-after"]:
 		return Rule{}, fmt.Errorf("%w %q: \"retry-after\" needs \"status\"", ErrRule, s)
 	}
-	r.upgraded = seen["after"] || seen["on"] || r.act == actClose
+	r.upgraded = seen["after"] || seen["on"] || r.act == actClose || r.act == actError
 	return r, nil
 }
 
@@ -105,7 +108,7 @@ func (r *Rule) set(key, value string, hasValue bool) error {
 	return parsers[key](r, value)
 }
 
-var actions = map[string]action{"status": actStatus, "close": actClose, "reset": actReset, "fin": actFIN, "hang": actHang}
+var actions = map[string]action{"status": actStatus, "close": actClose, "error": actError, "reset": actReset, "fin": actFIN, "hang": actHang}
 
 var parsers = map[string]func(r *Rule, value string) error{
 	"status": func(r *Rule, v string) (err error) {
@@ -115,6 +118,10 @@ var parsers = map[string]func(r *Rule, value string) error{
 		return nil
 	},
 	"close": (*Rule).setClose,
+	"error": func(r *Rule, v string) error {
+		r.errorCode, r.reason, _ = strings.Cut(v, ":")
+		return nil
+	},
 	"after": func(r *Rule, v string) (err error) {
 		if r.after, err = time.ParseDuration(v); err != nil || r.after < 0 {
 			return fmt.Errorf("after %q is not a duration such as 50ms", v)

@@ -45,6 +45,7 @@ func TestParseRuleErrorsNameThePart(t *testing.T) {
 	f("status=500,after=1s", `"after"`)
 	f("status=500,on=response.create", `"on"`)
 	f("fin,on", `"on" needs a value`)
+	f("error", `"error" needs a value`)
 	f("fin,on=response.create,after=1s", "two moments")
 	f("reset,retry-after=7", `"retry-after" needs "status"`)
 	f("reset,first=0", `first "0"`)
@@ -180,6 +181,15 @@ func TestRulesAfterThe101(t *testing.T) {
 	}
 	f("reset,after=20ms", false, reset)
 	f("reset,after=20ms", true, reset)
+	f("error=insufficient_quota,after=1ms", false, func(p *peer) {
+		if e := p.expect("error"); e.str("error.code") != "insufficient_quota" {
+			t.Errorf("error %s", e.str("error.code"))
+		}
+	})
+	f("error=model_load_error", false, func(p *peer) {
+		p.expect("error")
+		p.expect("session.created")
+	})
 	f("hang,after=1ms", false, func(p *peer) {
 		time.Sleep(20 * time.Millisecond) // nothing tells that a server will stay silent
 		p.frame(ws.NewPingFrame(nil))
@@ -221,6 +231,13 @@ func TestRulesOnAnEvent(t *testing.T) {
 	}
 	f("close=1012:restart,on=session.update", `{"type":"session.update","session":{}}`, gone)
 	f("fin,on=input_audio_buffer.append", `{"type":"input_audio_buffer.append","audio":"AAAA"}`, func(p *peer) { p.eof() })
+	f("error=invalid_value:no such voice: x,on=session.update", `{"type":"session.update","event_id":"mine","session":{}}`, func(p *peer) {
+		if e := p.expect("error"); e.str("error.code") != "invalid_value" || e.str("error.message") != "no such voice: x" || e.str("error.event_id") != "mine" {
+			t.Errorf("%s %q of %s", e.str("error.code"), e.str("error.message"), e.str("error.event_id"))
+		}
+		p.send(`{"type":"session.update","session":{}}`)
+		p.expect("session.updated") // the session goes on
+	})
 }
 
 func TestHungSessionEndsWithTheServer(t *testing.T) {
@@ -235,7 +252,7 @@ func TestHungSessionEndsWithTheServer(t *testing.T) {
 }
 
 func FuzzParseRule(f *testing.F) {
-	for _, s := range []string{"status=429,retry-after=7,first=1", "close=3000:a.b,after=50ms", "reset", "fin,on=x", "fin,rate=0.1", "hang,,"} {
+	for _, s := range []string{"status=429,retry-after=7,first=1", "close=3000:a.b,after=50ms", "reset", "fin,on=x", "error=a:b,on=x", "fin,rate=0.1", "hang,,"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

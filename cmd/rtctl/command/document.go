@@ -18,6 +18,7 @@ type poolDocument struct {
 	Key            string            `json:"key"`
 	Name           string            `json:"name"`
 	Target         string            `json:"target"`
+	Preset         string            `json:"preset"`
 	Size           uint32            `json:"size"`
 	MaxSize        uint32            `json:"max_size"`
 	MaxConnections uint32            `json:"max_connections"`
@@ -63,7 +64,7 @@ type poolsDocument struct {
 
 func documentPool(p *rtdv1.Pool) poolDocument {
 	d := poolDocument{
-		Key: p.GetKey(), Name: p.GetName(), Target: p.GetTarget(),
+		Key: p.GetKey(), Name: p.GetName(), Target: p.GetTarget(), Preset: p.GetPreset(),
 		Size: p.GetSize(), MaxSize: p.GetMaxSize(), MaxConnections: p.GetMaxConnections(), MaxDialing: p.GetMaxDialing(),
 		Paused: p.GetPaused(), Idle: p.GetIdle(), Dialing: p.GetDialing(), Active: p.GetActive(), Closing: p.GetClosing(),
 		Recycling: p.GetRecycling(), Waiting: p.GetWaiting(),

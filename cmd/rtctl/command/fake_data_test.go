@@ -26,7 +26,7 @@ func warmPool() *rtdv1.Pool {
 
 func failingPool() *rtdv1.Pool {
 	return &rtdv1.Pool{
-		Key: strings.Repeat("b2", 32), Name: "compatible/local", Target: "ws://127.0.0.1:9000/v1/realtime?model=local",
+		Key: strings.Repeat("b2", 32), Name: "compatible/local", Target: "ws://127.0.0.1:9000/v1/realtime?model=local", Preset: "support",
 		Size: 4, MaxSize: 4096, MaxConnections: 10, MaxDialing: 16, Idle: 1, Waiting: 2, DialLimit: 1, FailuresInRow: 3,
 		Takes: 5, Hits: 0, Misses: 5, Dials: 10,
 		DialsFailed: map[string]uint64{"refused": 8, "timeout": 1},
@@ -156,7 +156,7 @@ func newSessionMessage(id, target string) *rtdv1.Session {
 
 func bypassSession() *rtdv1.Session {
 	return &rtdv1.Session{
-		Id: "s-3", State: rtdv1.SessionState_SESSION_STATE_CLOSING, Target: "compatible/local",
+		Id: "s-3", State: rtdv1.SessionState_SESSION_STATE_CLOSING, Target: "compatible/local", Preset: "support",
 		Result: rtdv1.PoolResult_POOL_RESULT_BYPASS, BypassReason: `query parameter "call_id"`, ClientAddress: "127.0.0.1:50124",
 		AcceptedAt: timestamppb.New(noon.Add(-time.Second)), Age: durationpb.New(time.Second), HeldBytes: 4096,
 		End: &rtdv1.SessionEnd{By: rtdv1.Party_PARTY_UPSTREAM, Code: 1006, Error: "connection reset by peer"},

@@ -40,6 +40,9 @@ func poolScreen(p *rtdv1.Pool) *fields {
 	f.add("pool", "%s", p.GetName())
 	f.add("key", "%s", p.GetKey())
 	f.add("target", "%s", p.GetTarget())
+	if p.GetPreset() != "" {
+		f.add("preset", "%s", p.GetPreset())
+	}
 	f.add("state", "%s", poolState(p))
 	f.add("size", "%s, %s at most", number(p.GetSize()), number(p.GetMaxSize()))
 	f.add("connections", "%s, %s", number(p.GetIdle()+p.GetDialing()+p.GetActive()+p.GetClosing()), atMost(p.GetMaxConnections()))

@@ -53,6 +53,7 @@ type sessionDocument struct {
 	JitterDown        jitterDocument     `json:"jitter_down"`
 	StateBytes        uint64             `json:"state_bytes"`
 	Model             string             `json:"model"`
+	Preset            string             `json:"preset"`
 }
 
 type responsesDocument struct {
@@ -116,7 +117,7 @@ func documentSession(s *rtdv1.Session) sessionDocument {
 		Usage:      documentUsage(s.GetUsage()),
 		FirstFrame: ms(s.GetFirstFrame()), LastTurn: documentTurn(s.GetLastTurn()),
 		JitterUp: documentJitter(s.GetJitterUp()), JitterDown: documentJitter(s.GetJitterDown()), StateBytes: s.GetStateBytes(),
-		Model: s.GetModel(),
+		Model: s.GetModel(), Preset: s.GetPreset(),
 	}
 	for _, p := range s.GetSetup() {
 		d.Setup[word(p.GetPhase().String(), "PHASE_")] = *ms(p.GetDuration())

@@ -43,6 +43,9 @@ func sessionScreen(s *rtdv1.Session) *fields {
 	}
 	f.add("model", "%s", orNone(s.GetModel()))
 	f.add("target", "%s", s.GetTarget())
+	if s.GetPreset() != "" {
+		f.add("preset", "%s", s.GetPreset())
+	}
 	f.add("upstream id", "%s", orNone(s.GetUpstreamSessionId()))
 	f.add("pool", "%s", takeLine(s))
 	f.add("accepted", "%s, %s ago", s.GetAcceptedAt().AsTime().Local().Format(time.DateTime), span(s.GetAge()))

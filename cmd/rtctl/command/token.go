@@ -34,11 +34,13 @@ func newTokenMint(a *app) *cobra.Command {
 		Use:   "mint",
 		Short: "Make a token that opens sessions for a while",
 		Long: `Make a token that opens sessions for a while, in the name of a client key and for one model.
+With --preset its sessions are configured so, and its client can choose no other.
 
 The token is all of the output. Whoever has it can use it: hand it to one client, and
 do not log it. A session that it opened goes on when it ends.`,
 		Example: `  rtctl token mint --model gpt-realtime
-  rtctl token mint --key web --model gpt-realtime --ttl 60s --origin https://app.example.com`,
+  rtctl token mint --key web --model gpt-realtime --ttl 60s --origin https://app.example.com
+  rtctl token mint --model gpt-realtime --preset support`,
 		Args: arguments(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if req.Model == "" {
@@ -53,6 +55,7 @@ do not log it. A session that it opened goes on when it ends.`,
 	flags := cmd.Flags()
 	flags.StringVar(&req.Key, "key", "", "name of the client key; needed when there are several")
 	flags.StringVar(&req.Model, "model", "", "the one model it is for")
+	flags.StringVar(&req.Preset, "preset", "", "the one preset of its sessions (default what its client chooses)")
 	flags.StringVar(&req.Origin, "origin", "", "the one Origin it is for (default any that may connect)")
 	flags.DurationVar(&ttl, "ttl", 0, "how long it opens sessions (default that of the daemon)")
 	flags.Uint32Var(&req.Uses, "uses", 1, "how many sessions it opens")
