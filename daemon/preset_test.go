@@ -204,8 +204,8 @@ func TestAPresetThatThereIsNot(t *testing.T) {
 	up := newObliging(t)
 	r := startRig(t, up.Upstream, 0, withPresets)
 	c := wiretest.Dial(t, r.addr)
-	c.SendString(asking("&preset=suport"))
-	if _, body := c.ExpectStatus(404); !strings.Contains(body, `there is no preset \"suport\" here; known presets: sales, support`) || !strings.Contains(body, `"preset_not_found"`) {
+	c.SendString(asking("&preset=supprt"))
+	if _, body := c.ExpectStatus(404); !strings.Contains(body, `there is no preset \"supprt\" here; known presets: sales, support`) || !strings.Contains(body, `"preset_not_found"`) {
 		t.Error(body)
 	}
 	r.refused(400, "invalid_parameter", asking("&preset=sales&preset=support"))

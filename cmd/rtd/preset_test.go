@@ -141,9 +141,9 @@ func TestPresets(t *testing.T) {
 	if _, message := live.ReadMessage(); !strings.Contains(string(message), `"instructions":"My own."`) {
 		t.Errorf("a session that was open: %s", message)
 	}
-	edit(t, path, "preset: support", "preset: suport")
+	edit(t, path, "preset: support", "preset: supprt")
 	_, text = expect(t, p.rtctl("reload"), 1)
-	if want := path + `:15:13: routes[0].preset: there is no preset "suport"; there are support, sales; did you mean support?`; !strings.Contains(text, want) {
+	if want := path + `:15:13: routes[0].preset: there is no preset "supprt"; there are support, sales; did you mean support?`; !strings.Contains(text, want) {
 		t.Errorf("%s, want %s", text, want)
 	}
 	shown, _ := expect(t, p.rtctl("config", "show", "--live"), 0)

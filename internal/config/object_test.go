@@ -56,10 +56,10 @@ func TestFaultsOfPresets(t *testing.T) {
 	f(start + "      a: " + strings.Repeat("x", dialect.MaxPreset-8) + "\n")
 	f(start+"      a: "+strings.Repeat("x", dialect.MaxPreset-7)+"\n", "rtd.yaml:11:5: presets[1].session: the value has 262145 bytes as JSON; 262144 are the most")
 
-	route := strings.Replace(plain, "models: [", "preset: suport\n    models: [", 1)
-	expectFaults(t, route, `rtd.yaml:6:13: routes[0].preset: there is no preset "suport"; there is none under presets`)
+	route := strings.Replace(plain, "models: [", "preset: supprt\n    models: [", 1)
+	expectFaults(t, route, `rtd.yaml:6:13: routes[0].preset: there is no preset "supprt"; there is none under presets`)
 	expectFaults(t, route+presetHead+" {a: b}\n  - name: support\n    session: {a: b}\n",
-		`rtd.yaml:6:13: routes[0].preset: there is no preset "suport"; there are p, support; did you mean support?`)
+		`rtd.yaml:6:13: routes[0].preset: there is no preset "supprt"; there are p, support; did you mean support?`)
 }
 
 func TestAPresetFromTheEnvironment(t *testing.T) {
