@@ -62,9 +62,19 @@ func ownUpstream(u dialect.Upstream, ask dialect.Ask) dialect.Upstream {
 	return u
 }
 
+// ownTarget renders what a client with an account of its own asks of a route. Whoever minted a client secret has said what
+// its session is like, so that it gets no preset but by name.
+func (r *route) ownTarget(ask dialect.Ask) (dialect.Target, error) {
+	u := ownUpstream(r.endpoint.Upstream.Upstream, ask)
+	if ask.Credential.IsClientSecret() && ask.Preset == "" {
+		return r.endpoint.dialect.Target(u, ask)
+	}
+	return r.targetOf(u, ask)
+}
+
 // connectOwn is connect for a client whose own credential goes upstream.
 func (s *session) connectOwn(ctx context.Context, ask dialect.Ask, adopt func(*session) error) error {
-	target, err := s.route.targetOf(ownUpstream(s.route.endpoint.Upstream.Upstream, ask), ask)
+	target, err := s.route.ownTarget(ask)
 	if err != nil {
 		return err
 	}

@@ -405,6 +405,16 @@ func TestAClientsOwnKeyHasPresetsToo(t *testing.T) {
 	}
 }
 
+func TestAClientSecretOfTheProviderHasAPresetByNameOnly(t *testing.T) {
+	up := newObliging(t)
+	r := startRig(t, up.Upstream, 0, withPresets, keyed(), func(c *Config) { c.Routes[0].AllowClientSecrets = true })
+	request := func(query string) string {
+		return wiretest.HSWith("/v1/realtime?model=mock"+query, bearer+providerSecret)
+	}
+	r.expectPreset(request(""), "bypass", "")
+	r.expectPreset(request("&preset=sales"), "bypass", salesSession)
+}
+
 func TestFaultsOfPresets(t *testing.T) {
 	f := func(want string, change func(*Config)) {
 		t.Helper()

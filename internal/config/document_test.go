@@ -19,9 +19,9 @@ func everySection() []*entry {
 	scalar := func(name, raw string) *entry { return &entry{name: name, raw: raw} }
 	return []*entry{
 		{name: "upstreams", items: [][]*entry{{scalar("name", "up"), scalar("provider", "compatible"), scalar("url", "wss://example.com/v1"), {name: "tls"}}}},
-		{name: "presets", items: [][]*entry{{scalar("name", "p"), scalar("session", "{type: realtime}")}}},
 		{name: "routes", items: [][]*entry{{scalar("models", "[m]"), scalar("upstream", "up"), {name: "pool"}}}},
 		{name: "clients", keys: []*entry{{name: "keys", items: [][]*entry{{scalar("name", "k"), scalar("key_env", "KEY")}}}}},
+		{name: "presets", items: [][]*entry{{scalar("name", "p"), scalar("session", "{type: realtime}")}}},
 	}
 }
 
