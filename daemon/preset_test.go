@@ -292,7 +292,6 @@ func TestAPresetIsNoDoingOfTheClient(t *testing.T) {
 	id := c.Expect101().Get("Rtd-Session-Id")
 	c.ExpectText(wiretest.SessionCreated)
 	c.ExpectText(updated(supportSession))
-	r.awaitOpen(id)
 	m := r.sessions.get(id).message()
 	if m.GetPreset() != "support" || m.GetTarget() != "up/mock+support" {
 		t.Errorf("preset %q of %q", m.GetPreset(), m.GetTarget())
