@@ -6,6 +6,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/stats"
 )
 
@@ -18,10 +19,11 @@ const (
 
 // activity is what a session needs only while something goes on in it.
 type activity struct {
-	tracks  [2]track        // by direction
-	open    []turn          // responses in progress, the oldest first
-	asked   []time.Duration // when responses were asked for that have not begun, the oldest first
-	turnEnd time.Duration   // when the user's turn ended, until a response begins; 0 is not seen
+	chunks  [2 * gather]chunk // those of the client, those of the upstream
+	cadence [2]stats.Cadence  // by direction
+	open    []turn            // responses in progress, the oldest first
+	asked   []time.Duration   // when responses were asked for that have not begun, the oldest first
+	turnEnd time.Duration     // when the user's turn ended, until a response begins; 0 is not seen
 }
 
 // turn holds the marks of a response. Zero: not seen.
@@ -43,6 +45,7 @@ var activities = sync.Pool{New: func() any { return new(activity) }}
 func (p *progress) activate() *activity {
 	if p.active == nil {
 		p.active = activities.Get().(*activity)
+		p.chunks = p.active.chunks[:]
 	}
 	return p.active
 }
@@ -54,7 +57,7 @@ func (p *progress) release(to sink) {
 	}
 	p.settleAll(to)
 	a := p.active
-	p.active = nil
+	p.active, p.chunks, p.noted = nil, nil, [2]noted{}
 	*a = activity{open: spare(a.open), asked: spare(a.asked)}
 	activities.Put(a)
 }
@@ -72,8 +75,11 @@ func (p *progress) rest(now time.Duration, to sink) {
 	if a == nil || len(a.open)+len(a.asked) > 0 || a.turnEnd != 0 {
 		return
 	}
-	for dir := range a.tracks {
-		if t := &a.tracks[dir]; t.passed < t.n || t.last != 0 && now-t.last < stats.Pause {
+	for dir, c := range p.noted {
+		if c.passed < c.n {
+			return
+		}
+		if last := p.silentSince(relay.Dir(dir)); last != 0 && now-last < stats.Pause {
 			return
 		}
 	}

@@ -119,8 +119,6 @@ type Config struct {
 	Values []Value
 	// Warnings are what is doubtful in the configuration, one line each. They are logged once it is in force.
 	Warnings []string
-	// blind turns the statistics of sessions off, for the benchmark that shows what they cost.
-	blind bool
 	// goroutines selects the relay's portable engine, for tests.
 	goroutines bool
 	// Log receives the log, one write per line; secrets are redacted before. Default: os.Stderr.

@@ -120,7 +120,7 @@ type look struct {
 	progress progress
 	counters relay.Counters
 	at       time.Duration // on the relay's clock
-	end      *relay.End    // nil while it lives
+	end      *ending       // nil while it lives
 }
 
 func (s *session) look() (l look) {
@@ -139,7 +139,7 @@ func (s *session) look() (l look) {
 // age is the time since the client was accepted, up to the end.
 func (s *session) age(l look) time.Duration {
 	if l.end != nil {
-		return s.endedAt.Sub(s.accepted)
+		return l.end.at.Sub(s.accepted)
 	}
 	return time.Since(s.accepted)
 }
@@ -160,7 +160,7 @@ func (s *session) state(l look) rtdv1.SessionState {
 func (s *session) message() *rtdv1.Session {
 	now := s.look()
 	m := &rtdv1.Session{
-		Id: s.id, State: s.state(now), Target: s.target(), Result: poolResults[s.result], BypassReason: s.bypassed,
+		Id: s.id, State: s.state(now), Target: s.target(), Result: poolResults[s.result],
 		ClientAddress: s.client.String(), UpstreamSessionId: s.upstream.info.ID,
 		AcceptedAt: timestamppb.New(s.accepted), Age: durationpb.New(s.age(now)),
 		Setup: s.setup(),
@@ -172,6 +172,9 @@ func (s *session) message() *rtdv1.Session {
 		m.Preset = p.Name
 	}
 	s.marks(m, now)
+	if s.bypassed != nil {
+		m.BypassReason = *s.bypassed
+	}
 	if s.pool != nil {
 		m.PoolKey = s.pool.Key()
 	}

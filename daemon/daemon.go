@@ -47,6 +47,7 @@ type Daemon struct {
 	responses  atomic.Uint64 // finished responses
 	refusals   counts
 	started    time.Time
+	blind      atomic.Bool // the process is not looked at: for the benchmark that shows what statistics cost
 
 	listeners  listeners
 	ready      chan struct{} // closed once every listener is bound
@@ -89,7 +90,6 @@ func New(cfg Config) (*Daemon, error) {
 		MaxMessage:   cfg.MaxMessage,
 		MaxFragments: uint16(cfg.MaxFragments),
 		Redact:       d.redact.Bytes,
-		Blind:        cfg.blind,
 		Goroutines:   cfg.goroutines,
 	})
 	if err != nil {

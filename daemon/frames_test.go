@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/gobwas/ws"
 
@@ -36,8 +37,8 @@ func lone() *session {
 
 // frame does what the relay does with a message that is in hand.
 func (s *session) frame(dir relay.Dir, message []byte, at time.Duration) {
-	head, tail := message[:min(len(message), relay.HeadMax)], message[max(0, len(message)-relay.TailMax):]
-	if s.Head(dir, ws.OpText, head, tail, at) {
+	tail := relay.TailOf(message)
+	if s.Head(dir, ws.OpText, message[:min(len(message), relay.HeadMax)], &tail, at) {
 		s.Message(dir, message, nil, at)
 	}
 	s.Passed(dir, at, at+20*time.Microsecond)
@@ -77,5 +78,17 @@ func BenchmarkFrame(b *testing.B) {
 				s.frame(bench.dir, bench.message, at)
 			}
 		})
+	}
+}
+
+func TestAChunkOfAudioNeedsOneCacheLine(t *testing.T) {
+	const line = 64
+	var s session
+	if end := unsafe.Offsetof(s.progress) + unsafe.Sizeof(s.progress); end > line {
+		t.Errorf("what every chunk needs of a session is %d bytes, want %d at most", end, line)
+	}
+	// The allocator aligns what is a multiple of it.
+	if n := unsafe.Sizeof(s); n != 256 {
+		t.Errorf("a session has %d bytes, want the size class of 256", n)
 	}
 }

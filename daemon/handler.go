@@ -13,26 +13,33 @@ import (
 // heardStep is how exact session.heard is: to write for every frame what others read would cost each frame a cache line.
 const heardStep = 100 * time.Millisecond
 
+// Foresee implements relay.Handler.
+func (s *session) Foresee() { s.heard.Load() }
+
 // Head implements relay.Handler: one message began.
-func (s *session) Head(dir relay.Dir, _ ws.OpCode, head, tail []byte, at time.Duration) (capture bool) {
+func (s *session) Head(dir relay.Dir, _ ws.OpCode, head []byte, tail *relay.Tail, at time.Duration) (capture bool) {
 	if heard := time.Duration(s.heard.Load()); heard == 0 || at-heard >= heardStep {
 		s.heard.Store(int64(at))
 	}
 	p := &s.progress
-	if p.ledger == nil {
+	if p.dialect == nil {
 		p.begun(s.route.endpoint.dialect)
 	}
 	if dir == relay.Down {
+		tail := tail.Bytes()
 		return p.server(p.dialect.ServerEvent(head, tail), head, tail, at, s)
 	}
-	if p.firstFrame == 0 {
+	if p.noted[relay.Up].n == 0 && p.firstFrame == 0 {
 		p.firstFrame = at
 		s.record(stats.PhaseFirstFrame, s.sinceReady(at))
 	}
-	ev := p.dialect.ClientEvent(head, tail)
+	ev := p.dialect.ClientEvent(head, nil)
+	if ev == dialect.EventNone { // its type is not at the beginning
+		ev = p.dialect.ClientEvent(head, tail.Bytes())
+	}
 	var id []byte
 	if ev == dialect.EventCancel {
-		id = p.dialect.ResponseID(head, tail)
+		id = p.dialect.ResponseID(head, tail.Bytes())
 	}
 	p.client(ev, id, at, s)
 	return false

@@ -28,7 +28,7 @@ func (d *Daemon) observe(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case now := <-tick.C:
-			if !d.current().cfg.blind {
+			if !d.blind.Load() {
 				totals := d.engine.Stats()
 				d.memory.sample(totals.Parked + totals.Live)
 				d.history.keep(now, d.moment)

@@ -10,18 +10,21 @@ import (
 )
 
 // progress follows what goes on in a session. The poller that owns the session writes it; others read a copy made there
-// (session.look). Times are offsets on the relay's clock. It stands within the session and holds no more than what
-// every chunk of audio needs, so that with many sessions a chunk costs few cache lines.
+// (session.look). Times are offsets on the relay's clock. It stands in the session and holds no more than what every chunk
+// of audio needs: with many sessions a chunk costs what fetching cache lines takes, and this is one.
 type progress struct {
-	*ledger              // nil before the first message
-	active     *activity // nil while nothing goes on
-	dialect    dialect.Dialect
-	firstFrame time.Duration // the client's first message; 0 is none
-	unmarked   unmarked
+	dialect  dialect.Dialect // nil before the first message
+	chunks   []chunk         // room in the activity, by direction; nil while nothing goes on
+	noted    [2]noted        // by direction
+	unmarked unmarked
+	*ledger  // nil before the first message
 }
 
 // ledger is what a session has done so far. It is made with the session's first message.
 type ledger struct {
+	active     *activity     // nil while nothing goes on
+	firstFrame time.Duration // the client's first message; 0 is none
+
 	pending   pending
 	last      turn // the response that ended last
 	responses responses
@@ -146,7 +149,7 @@ func (p *progress) begin(key uint64, at time.Duration, to sink) *turn {
 	a := p.activate()
 	t, asked, lost := a.begin(key, at)
 	p.unmarked = unmarked{}
-	a.tracks[relay.Down].broken = true
+	p.noted[relay.Down].broken = true
 	p.responses.started++
 	to.count(stats.Started, 1)
 	p.lose(lost, to)
@@ -265,7 +268,7 @@ func sumUsage(a, b dialect.Usage) dialect.Usage {
 // ended.
 func (p *progress) copy(to sink) progress {
 	c := *p
-	c.ledger, c.active = new(ledger), nil
+	c.ledger, c.chunks, c.noted = new(ledger), nil, [2]noted{}
 	if p.ledger == nil {
 		return c
 	}
@@ -273,6 +276,7 @@ func (p *progress) copy(to sink) progress {
 		p.settleAll(to)
 	}
 	*c.ledger = *p.ledger
+	c.active = nil
 	if a := p.active; a != nil {
 		c.responses.open, c.activeBytes = uint32(len(a.open)), a.bytes()
 	}

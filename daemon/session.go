@@ -17,17 +17,20 @@ import (
 )
 
 // session is one client and its upstream, from the 101 to the last byte. After Adopt the poller that has its sockets owns
-// what stands below the line; what stands above does not change, or is atomic.
+// progress and end; of the rest nothing changes, or it is atomic. What a chunk of audio needs stands first, in one cache
+// line: TestAChunkOfAudioNeedsOneCacheLine.
 type session struct {
+	heard    atomic.Int64 // when the last message began, on the relay's clock, ns
+	progress progress     // the poller's
+
 	*admission
 	daemon   *Daemon
 	id       string
 	model    string
 	client   netip.AddrPort
 	pool     *pool.Pool // nil on a bypass
-	bypassed string     // why, in words
+	bypassed *string    // why, in words; nil on none
 	route    *route
-	result   stats.Result
 	lease    *pool.Lease // nil on a bypass
 	upstream *warm
 	accepted time.Time
@@ -38,11 +41,14 @@ type session struct {
 	warned   atomic.Bool      // told that it will be ended
 	over     atomic.Bool      // both sockets are closed: what the poller owned is nobody's any more and does not change
 	shown    bool             // watchers know of it; guarded by watchers.mu
-	heard    atomic.Int64     // when the last message began, on the relay's clock, ns
-	// ---- owned by the poller
-	progress progress
-	end      *relay.End // set by End
-	endedAt  time.Time  // set by End
+	result   stats.Result
+	end      *ending // the poller's, set by End
+}
+
+// ending is how and when a session ended.
+type ending struct {
+	relay.End
+	at time.Time
 }
 
 // again is a session of the same request that has no upstream yet.
@@ -52,7 +58,7 @@ func (s *session) again() *session {
 
 // End implements relay.Handler: both sockets are closed. The poller must not wait for a log, so the rest is finish's.
 func (s *session) End(e relay.End) {
-	s.end, s.endedAt = &e, time.Now()
+	s.end = &ending{e, time.Now()}
 	s.turnsEnded()
 	s.over.Store(true)
 	if s.lease != nil {
@@ -148,7 +154,7 @@ func (s *session) take(ctx context.Context, adopt func(*session) error) (err err
 func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(*session) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(s.route.pool.DialTimeout, DefaultReadyTimeout))
 	defer cancel()
-	s.result, s.bypassed = stats.Bypass, s.daemon.redact.String(target.Bypass)
+	s.result, s.bypassed = stats.Bypass, new(s.daemon.redact.String(target.Bypass))
 	if s.upstream, err = s.route.endpoint.dial(ctx, target, pool.Lifeline{}); err != nil {
 		return err
 	}

@@ -11,13 +11,10 @@ import (
 // is fetching memory and code that others drove out of the cache meanwhile: so as little as possible is done per chunk.
 const gather = 16
 
-// track follows the audio of one direction.
-type track struct {
-	n, passed uint8         // chunks noted, and of those how many were passed on
-	broken    bool          // the next chunk begins another stream
-	last      time.Duration // when the last chunk came; 0 is never
-	chunks    [gather]chunk
-	cadence   stats.Cadence
+// noted says how far the chunks of a direction are.
+type noted struct {
+	n, passed uint8 // chunks noted, and of those how many were passed on
+	broken    bool  // the next chunk begins another stream
 }
 
 // chunk says when a chunk came and when it was written. in is negative when it begins another stream, out is negative
@@ -37,65 +34,77 @@ var (
 	added     = [2]stats.Phase{relay.Up: stats.PhaseAddedUp, relay.Down: stats.PhaseAddedDown}
 )
 
-// chunk takes a chunk of audio.
+// chunk takes a chunk of audio. What is noted of it is only written here: nothing waits for that memory.
 func (p *progress) chunk(dir relay.Dir, at time.Duration, to sink) {
-	t := &p.activate().tracks[dir]
-	if t.n == gather {
+	if p.chunks == nil {
+		p.activate()
+	}
+	c := &p.noted[dir]
+	if c.n == gather {
 		p.makeRoom(dir, at, to)
 	}
-	t.last = at
-	if t.broken {
-		t.broken = false
+	if c.broken {
+		c.broken = false
 		at = -at
 	}
-	t.chunks[t.n].in = at
-	t.n++
+	p.chunks[int(dir)*gather+int(c.n)].in = at
+	c.n++
 }
 
 // makeRoom works the chunks out. Those that wait for a slow receiver count as passed on now.
 func (p *progress) makeRoom(dir relay.Dir, now time.Duration, to sink) {
-	if t := &p.active.tracks[dir]; t.passed == 0 {
-		t.pass(now)
+	if p.noted[dir].passed == 0 {
+		p.pass(dir, now)
 	}
 	p.settle(dir, to)
 }
 
 // passed takes note that what came in a direction at readable is written.
 func (p *progress) passed(dir relay.Dir, readable, written time.Duration, to sink) {
-	if p.active != nil {
-		if t := &p.active.tracks[dir]; t.passed < t.n {
-			t.pass(written)
-			return
-		}
+	if c := &p.noted[dir]; c.passed < c.n {
+		p.pass(dir, written)
+		return
 	}
 	to.record(added[dir], written-readable)
 }
 
-func (t *track) pass(written time.Duration) {
-	t.chunks[t.passed].out = written
-	for t.passed++; t.passed < t.n; t.passed++ {
-		t.chunks[t.passed].out = -written
+func (p *progress) pass(dir relay.Dir, written time.Duration) {
+	c, first := &p.noted[dir], int(dir)*gather
+	p.chunks[first+int(c.passed)].out = written
+	for c.passed++; c.passed < c.n; c.passed++ {
+		p.chunks[first+int(c.passed)].out = -written
 	}
+}
+
+// silentSince is when the last chunk of a direction came, of which all are passed on; 0 is never.
+func (p *progress) silentSince(dir relay.Dir) time.Duration {
+	n := int(p.noted[dir].n)
+	if n == 0 {
+		return p.active.cadence[dir].Last()
+	}
+	last := p.chunks[int(dir)*gather+n-1].in
+	return max(last, -last)
 }
 
 // settle works out the chunks that were passed on.
 func (p *progress) settle(dir relay.Dir, to sink) {
-	t, j := &p.active.tracks[dir], &p.jitter[dir]
+	c, cadence, j := &p.noted[dir], &p.active.cadence[dir], &p.jitter[dir]
+	chunks := p.chunks[int(dir)*gather:][:c.n]
 	var samples [3][gather]time.Duration
 	in, out, took := samples[0][:0], samples[1][:0], samples[2][:0]
-	for _, c := range t.chunks[:t.passed] {
-		if c.in < 0 {
-			c.in = -c.in
-			t.cadence.Break()
+	for _, chunk := range chunks[:c.passed] {
+		if chunk.in < 0 {
+			chunk.in = -chunk.in
+			cadence.Break()
 		}
-		if d, ok := t.cadence.In(c.in); ok {
+		if d, ok := cadence.In(chunk.in); ok {
 			in = append(in, d)
 			j.in.add(d)
 		}
-		if c.out > 0 {
-			took = append(took, c.out-c.in)
+		if chunk.out > 0 {
+			took = append(took, chunk.out-chunk.in)
 		}
-		if d, ok := t.cadence.Out(max(c.out, -c.out)); ok {
+		if d, ok := cadence.Out(max(chunk.out, -chunk.out)); ok {
 			out = append(out, d)
 			j.out.add(d)
 		}
@@ -103,16 +112,15 @@ func (p *progress) settle(dir relay.Dir, to sink) {
 	to.recordAll(jitterIn[dir], in)
 	to.recordAll(jitterOut[dir], out)
 	to.recordAll(added[dir], took)
-	copy(t.chunks[:], t.chunks[t.passed:t.n])
-	t.n, t.passed = t.n-t.passed, 0
-	if gap := t.cadence.Median(); gap > 0 {
+	copy(chunks, chunks[c.passed:])
+	c.n, c.passed = c.n-c.passed, 0
+	if gap := cadence.Median(); gap > 0 {
 		j.gap = gap
 	}
 }
 
 // settleAll works out both directions.
 func (p *progress) settleAll(to sink) {
-	for dir := range p.active.tracks {
-		p.settle(relay.Dir(dir), to)
-	}
+	p.settle(relay.Up, to)
+	p.settle(relay.Down, to)
 }

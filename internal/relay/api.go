@@ -115,10 +115,13 @@ type Handler interface {
 	// Opened is called once, before all else, when the client's response is about to be written: who reads it finds done
 	// what Opened does.
 	Opened()
+	// Foresee is called when bytes of the session may be readable, before anything is done about that: it may touch what
+	// Head will need, so that it is fetched from memory meanwhile, and does nothing else.
+	Foresee()
 	// Head is called once for each data message that is relayed, in order, with its first bytes, unmasked: HeadMax of
-	// them or all. When the whole message is in hand, tail has its last TailMax bytes or all of them, else it is nil. at
-	// is when the bytes were readable, since the engine's start. true asks for Message.
-	Head(dir Dir, op ws.OpCode, head, tail []byte, at time.Duration) (capture bool)
+	// them or all. at is when the bytes were readable, since the engine's start. true asks for Message. Neither head nor
+	// tail may be kept.
+	Head(dir Dir, op ws.OpCode, head []byte, tail *Tail, at time.Duration) (capture bool)
 	// Message is called at the end of a captured message with its first CaptureMax bytes. last has its last CaptureMax
 	// bytes and may overlap first; it is nil when first is the whole message.
 	Message(dir Dir, first, last []byte, at time.Duration)

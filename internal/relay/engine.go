@@ -29,8 +29,6 @@ type Config struct {
 	// Redact cleans the reason of a Close before it is passed on; nil changes nothing. It returns its argument or a new
 	// slice, and must be safe for concurrent use.
 	Redact func([]byte) []byte
-	// Blind shows handlers nothing but the end and takes no time of what passes: for measuring what looking costs.
-	Blind bool
 	// Goroutines selects the portable engine where epoll is there too.
 	Goroutines bool
 }
@@ -115,6 +113,14 @@ func (e *Engine) Shutdown(wait time.Duration) {
 		}
 		e.wg.Wait()
 	})
+}
+
+// Blind shows handlers nothing but the end and takes no time of what passes, until it is called with false: for measuring
+// what looking costs.
+func (e *Engine) Blind(on bool) {
+	for _, l := range e.loops {
+		l.call(func() { l.blind = on })
+	}
 }
 
 // Stats adds up the loops. It waits for each.

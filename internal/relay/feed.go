@@ -191,7 +191,7 @@ func (l *loop) clock() time.Duration { return time.Since(l.start) }
 
 // passed takes note that what was readable on leg k at since is written.
 func (l *loop) passed(i uint32, s *session, k int, since time.Duration) {
-	if l.config.Blind {
+	if l.blind {
 		return
 	}
 	now := l.clock()

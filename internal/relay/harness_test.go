@@ -226,12 +226,15 @@ func (r *recorder) Opened() {
 	}
 }
 
-func (r *recorder) Head(dir Dir, op ws.OpCode, h, tail []byte, at time.Duration) bool {
+func (r *recorder) Foresee() {}
+
+func (r *recorder) Head(dir Dir, op ws.OpCode, h []byte, end *Tail, at time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.panics {
 		panic("as the test wants")
 	}
+	tail := end.Bytes()
 	r.heads = append(r.heads, head{dir, op, string(h), string(tail), tail != nil})
 	r.notify()
 	return r.capture

@@ -14,11 +14,12 @@ import (
 // quiet is a Handler that costs nothing.
 type quiet struct{ capture bool }
 
-func (q quiet) Head(Dir, ws.OpCode, []byte, []byte, time.Duration) bool { return q.capture }
-func (q quiet) Message(Dir, []byte, []byte, time.Duration)              {}
-func (q quiet) Opened()                                                 {}
-func (q quiet) Passed(Dir, time.Duration, time.Duration)                {}
-func (q quiet) End(End)                                                 {}
+func (q quiet) Opened()                                                {}
+func (q quiet) Foresee()                                               {}
+func (q quiet) Head(Dir, ws.OpCode, []byte, *Tail, time.Duration) bool { return q.capture }
+func (q quiet) Message(Dir, []byte, []byte, time.Duration)             {}
+func (q quiet) Passed(Dir, time.Duration, time.Duration)               {}
+func (q quiet) End(End)                                                {}
 
 // duplex makes a live session with raw ends.
 func duplex(t testing.TB, config Config, h Handler) (cl, up net.Conn) {

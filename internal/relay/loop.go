@@ -56,10 +56,12 @@ type loop struct {
 	wheel   wheel
 	totals  Totals
 	scratch [2][CaptureMax]byte
+	tail    Tail   // of the message that is shown
 	frame   []byte // control frames are rendered here
 
 	panicked error // the last panic of a handler
 
+	blind    bool // nobody looks at what passes
 	closing  bool // no new sessions
 	quitting bool
 	empty    chan struct{} // closed when closing and no session is left

@@ -72,6 +72,7 @@ func (p *poller) serveAll() (quit bool) {
 		}
 		p.refresh()
 		p.more = got == batch
+		p.foresee(p.events[:got])
 		for _, e := range p.events[:got] {
 			if !p.serve(e) {
 				return true
@@ -86,6 +87,22 @@ func (p *poller) serveAll() (quit bool) {
 		}
 		if n%yieldAfter == 0 {
 			runtime.Gosched()
+		}
+	}
+}
+
+// foresee touches what the sessions of a batch will need. With many sessions all of it is cold, and the processor fetches it
+// for the whole batch at once instead of waiting for each in its turn.
+func (p *poller) foresee(events []unix.EpollEvent) {
+	if p.blind {
+		return
+	}
+	for _, e := range events {
+		if e.Fd < 0 {
+			continue
+		}
+		if h := *p.handler(uint32(e.Fd) >> 1); h != nil {
+			h.Foresee()
 		}
 	}
 }

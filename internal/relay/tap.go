@@ -47,10 +47,31 @@ func (c *capture) halves() (first, last []byte) {
 	return c.first[:], c.last[max(0, c.lastN-CaptureMax):c.lastN]
 }
 
+// Tail is the end of a message, which few need to see.
+type Tail struct {
+	b      []byte
+	masked *wire.Parser // nil: b is in clear
+	offset int          // of b behind the parser's position
+	clear  *[CaptureMax]byte
+}
+
+// TailOf is the end of a whole message in clear.
+func TailOf(message []byte) Tail { return Tail{b: message[max(0, len(message)-TailMax):]} }
+
+// Bytes returns the last bytes of the message, unmasked: TailMax of them or all. nil when the whole message is not in hand.
+func (t *Tail) Bytes() []byte {
+	if t.masked == nil {
+		return t.b
+	}
+	out := t.clear[:copy(t.clear[:], t.b)]
+	t.masked.UnmaskAt(out, t.offset)
+	return out
+}
+
 // tapFrame shows the handler the data frame f, of whose payload b is in hand.
 func (l *loop) tapFrame(i uint32, s *session, k int, f wire.Frame, b []byte) {
 	switch {
-	case l.config.Blind:
+	case l.blind:
 	case f.Op == ws.OpContinuation:
 		if s.leg[k].flags&fTap != 0 {
 			l.tapMore(i, s, k, b)
@@ -76,8 +97,11 @@ func (l *loop) tapBegin(i uint32, s *session, k int, op ws.OpCode, b []byte, who
 // tapWhole shows a message that is in hand.
 func (l *loop) tapWhole(i uint32, s *session, k int, op ws.OpCode, b []byte) {
 	head := l.clear(s, k, b, 0, min(len(b), HeadMax), 0)
-	tail := l.clear(s, k, b, max(0, len(b)-TailMax), len(b), 1)
-	if !l.showHead(i, s, k, op, head, tail) {
+	l.tail = TailOf(b)
+	if k == client {
+		l.tail.masked, l.tail.offset, l.tail.clear = &s.leg[k].in, len(b)-len(l.tail.b), &l.scratch[1]
+	}
+	if !l.showHead(i, s, k, op, head) {
 		return
 	}
 	first := l.clear(s, k, b, 0, min(len(b), CaptureMax), 0)
@@ -109,7 +133,8 @@ func (l *loop) tapMore(i uint32, s *session, k int, b []byte) {
 			if t.headN < HeadMax {
 				return // all of b is in head
 			}
-			if !l.tapHead(i, s, k, nil) {
+			l.tail = Tail{}
+			if !l.tapHead(i, s, k) {
 				return
 			}
 			part = part[n:]
@@ -118,12 +143,12 @@ func (l *loop) tapMore(i uint32, s *session, k int, b []byte) {
 	}
 }
 
-// tapHead shows the head that was gathered. It reports whether the message is gathered on.
-func (l *loop) tapHead(i uint32, s *session, k int, tail []byte) bool {
+// tapHead shows the head that was gathered, and l.tail. It reports whether the message is gathered on.
+func (l *loop) tapHead(i uint32, s *session, k int) bool {
 	g := &s.leg[k]
 	t := &l.works.at(g.work).tap
 	t.shown = true
-	if !l.showHead(i, s, k, t.op, t.head[:t.headN], tail) {
+	if !l.showHead(i, s, k, t.op, t.head[:t.headN]) {
 		g.flags &^= fTap
 		l.tidy(g)
 		return false
@@ -140,8 +165,11 @@ func (l *loop) tapHead(i uint32, s *session, k int, tail []byte) bool {
 func (l *loop) tapEnd(i uint32, s *session, k int) {
 	g := &s.leg[k]
 	t := &l.works.at(g.work).tap
-	if !t.shown && !l.tapHead(i, s, k, t.head[max(0, t.headN-TailMax):t.headN]) {
-		return
+	if !t.shown {
+		l.tail = TailOf(t.head[:t.headN])
+		if !l.tapHead(i, s, k) {
+			return
+		}
 	}
 	first, last := t.capture.halves()
 	l.showMessage(i, s, k, first, last)
@@ -154,12 +182,13 @@ func (l *loop) showOpened(i uint32, s *session) {
 	(*l.handler(i)).Opened()
 }
 
-func (l *loop) showHead(i uint32, s *session, k int, op ws.OpCode, head, tail []byte) (capture bool) {
+// showHead shows head and l.tail.
+func (l *loop) showHead(i uint32, s *session, k int, op ws.OpCode, head []byte) (capture bool) {
 	if s.failed {
 		return false
 	}
 	defer l.guard(s)
-	return (*l.handler(i)).Head(Dir(k), op, head, tail, l.now)
+	return (*l.handler(i)).Head(Dir(k), op, head, &l.tail, l.now)
 }
 
 func (l *loop) showMessage(i uint32, s *session, k int, first, last []byte) {

@@ -103,7 +103,8 @@ func TestHandlerIsToldWhatWasPassedAndWhen(t *testing.T) {
 }
 
 func TestBlindEngineShowsOnlyTheEnd(t *testing.T) {
-	onEach(t, Config{Blind: true}, func(b *bench) {
+	onEach(t, Config{}, func(b *bench) {
+		b.Blind(true)
 		p := b.pair(Upstream{}, Client{})
 		p.set(func() { p.capture = true })
 		for _, size := range []int{2, HeadMax + 1, 3 * CaptureMax} {

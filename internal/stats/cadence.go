@@ -49,6 +49,9 @@ func (c *Cadence) Out(at time.Duration) (jitter time.Duration, ok bool) {
 // Break says that the next chunk begins another stream: the gap before it means nothing.
 func (c *Cadence) Break() { c.in, c.out = 0, 0 }
 
+// Last is when the last chunk came, 0 before the first and after a break.
+func (c *Cadence) Last() time.Duration { return c.in }
+
 // Median is the median of the last gaps, 0 before the first.
 func (c *Cadence) Median() time.Duration { return time.Duration(c.sorted[c.n/2]) }
 
