@@ -43,7 +43,7 @@ type Peer struct {
 	Turns   []Measured `json:"turns"`
 }
 
-// Measured is one turn of one peer.
+// Measured is one turn of one peer. IdleBytes and Added are differences: what is not above zero was below the noise.
 type Measured struct {
 	IdleBytes float64 `json:"rss_per_idle_session_bytes"`
 	CPUMicros float64 `json:"cpu_us_per_frame"`
@@ -157,13 +157,34 @@ func (r *PeersReport) Table() Table {
 	return t
 }
 
-func (g Range) text(unit func(float64) string) string {
+// belowNoise stands for a difference of two measurements that is not above zero: it says nothing more than that.
+const belowNoise = "≈0"
+
+func (g Range) text(known func(float64) string) string {
 	if g == (Range{}) {
 		return dash
+	}
+	unit := func(v float64) string {
+		if v <= 0 {
+			return belowNoise
+		}
+		return known(v)
 	}
 	low, _, _ := strings.Cut(unit(g.Low), " ")
 	high, _, _ := strings.Cut(unit(g.High), " ")
 	return fmt.Sprintf("%s (%s…%s)", unit(g.Median), low, high)
+}
+
+// noisy says that a difference was not above zero.
+func (r *PeersReport) noisy() bool {
+	for i := range r.Peers {
+		for _, m := range r.Peers[i].Turns {
+			if m.IdleBytes <= 0 || m.Added.P50 <= 0 || m.Added.P99 <= 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Notes are the lines below the table.
@@ -173,6 +194,9 @@ func (r *PeersReport) Notes() []string {
 		fmt.Sprintf("Medians of %d turns and their range. Memory over %d idle sessions; then %d sessions with a chunk every %g ms each way for %g s, and as many past the peer. No TLS.",
 			c.Repeat, c.Idle, c.Sessions, c.Period, c.Duration/1000),
 		"Added: the way there and back, less that past the peer in the same seconds. Below 1 a ratio says that rtd takes less.",
+	}
+	if r.noisy() {
+		notes = append(notes, belowNoise+": a difference below the noise, of which no ratio is made. More idle sessions, more turns or a quieter machine tell.")
 	}
 	var p50, p99 []float64
 	for i := range r.Peers {

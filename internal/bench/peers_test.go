@@ -2,6 +2,7 @@ package bench
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -27,6 +28,25 @@ func TestRatiosCompareTurnByTurn(t *testing.T) {
 	alone := &PeersReport{Peers: []Peer{{Name: PeerHAProxy}, {Name: PeerNginx}}}
 	if alone.compare(); len(alone.Ratios) > 0 {
 		t.Errorf("ratios without rtd: %+v", alone.Ratios)
+	}
+}
+
+// What a program holds for few sessions can be less than what its collector gave back meanwhile.
+func TestNoFigureOfAPeerIsNegative(t *testing.T) {
+	r := &PeersReport{Peers: []Peer{
+		{Name: PeerRTD, Turns: turns(Measured{IdleBytes: -500, CPUMicros: 5, Added: Latency{-0.1, 1}}, Measured{IdleBytes: 1024, CPUMicros: 5, Added: Latency{0.1, 1}})},
+		{Name: PeerNginx, Turns: turns(Measured{IdleBytes: 2048, CPUMicros: 5, Added: Latency{0.1, 1}}, Measured{IdleBytes: 2048, CPUMicros: 5, Added: Latency{0.1, 1}})},
+	}}
+	r.compare()
+	rows := r.Table().Rows
+	if got := rows[0][1:4]; got[0] != "≈0 (≈0…1.00)" || got[1] != "5.00 µs (5.00…5.00)" || got[2] != "≈0 (≈0…0.100)" {
+		t.Errorf("rtd %q", got)
+	}
+	if got := rows[2][1]; got != "0.50 (0.50…0.50)" {
+		t.Errorf("ratio %q, want that of the turn that tells", got)
+	}
+	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "≈0: ") {
+		t.Errorf("nothing explains ≈0 in %s", notes)
 	}
 }
 
