@@ -234,18 +234,23 @@ func (d *Daemon) askAgain(next *routes, all map[string]wanted) {
 	}
 }
 
-// addPool makes the pool of w. What an operator did to the pool that served the same before holds for this one too.
+// addPool makes the pool of w. What an operator did to the pool that served the same before holds for this one too. It has no
+// size before it is known whether it may dial.
 func (d *Daemon) addPool(old *settings, w wanted) error {
 	before := d.poolBefore(old, w.ask)
-	p, err := w.route.createPool(d.pools, w.ask, w.Target)
+	cfg := w.route.poolConfig(w.Target)
+	size := cfg.Size
+	cfg.Size = 0
+	w.route.serve(w.ask, w.Target)
+	p, err := d.pools.GetOrCreate(cfg)
 	if err != nil {
 		return err
 	}
 	paused := false
 	if before != nil {
-		s, size := before.Stats(), d.served(before.Key()).size
-		if s.Size != size && size == w.route.pool.Size {
-			err = p.Resize(min(s.Size, p.Stats().MaxSize))
+		s, told := before.Stats(), d.served(before.Key()).size
+		if s.Size != told && told == size {
+			size = min(s.Size, p.Stats().MaxSize)
 		}
 		paused = s.Paused
 	}
@@ -256,7 +261,7 @@ func (d *Daemon) addPool(old *settings, w wanted) error {
 	} else if paused {
 		p.Pause()
 	}
-	return err
+	return p.Resize(size)
 }
 
 // poolBefore is the pool that serves what is asked under old, nil for none.
