@@ -47,6 +47,15 @@ type part struct {
 	document any
 	sheet    sheet
 	err      error
+	told     bool // of err
+}
+
+// complain tells once of what went wrong.
+func (p *part) complain(stderr io.Writer) {
+	if p.err != nil && !p.told {
+		p.told = true
+		(&app{stderr: stderr, part: p}).complain(p.err.Error())
+	}
 }
 
 // overEndpoints makes every command below cmd that asks a daemon ask as many as there are endpoints.
@@ -118,9 +127,10 @@ func (a *app) fanOut(cmd *cobra.Command, s scope) error {
 			p.err = root.ExecuteContext(ctx)
 			switch {
 			case errors.Is(p.err, syscall.EPIPE):
-				cancel() // nobody reads what the others would say either
-			case p.err != nil && isWatch(cmd): // the others go on, perhaps for long
-				(&app{stderr: stderr, part: p}).complain(p.err.Error())
+				p.err = nil // whoever read has seen enough, also of the others
+				cancel()
+			case p.err != nil && isWatch(cmd) && exitStatus(p.err) != exitUsage: // the others go on, perhaps for long
+				p.complain(stderr)
 			}
 		})
 	}
@@ -132,7 +142,7 @@ func (a *app) fanOut(cmd *cobra.Command, s scope) error {
 	if err := a.emitMerged(parts); err != nil {
 		return err
 	}
-	return a.verdict(parts, isWatch(cmd))
+	return a.verdict(parts)
 }
 
 // shareProgress puts what each part waits for on one line.
@@ -209,26 +219,22 @@ func owners(parts []*part) []*part {
 }
 
 // verdict tells what went wrong where, once where it is the same everywhere, and returns the worst of it.
-func (a *app) verdict(parts []*part, told bool) error {
+func (a *app) verdict(parts []*part) error {
 	worst, same := exitOK, true
 	for _, p := range parts {
-		same = same && p.err != nil && p.err.Error() == parts[0].err.Error()
-		if p.err != nil && !errors.Is(p.err, syscall.EPIPE) {
+		same = same && p.err != nil && !p.told && p.err.Error() == parts[0].err.Error()
+		if p.err != nil {
 			worst = max(worst, exitStatus(p.err))
 		}
 	}
 	switch {
 	case worst == exitOK:
 		return nil
-	case told:
 	case same:
 		return parts[0].err
-	default:
-		for _, p := range parts {
-			if p.err != nil {
-				(&app{stderr: a.stderr, part: p}).complain(p.err.Error())
-			}
-		}
+	}
+	for _, p := range parts {
+		p.complain(a.stderr)
 	}
 	return &statusError{status: worst}
 }
