@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -15,10 +17,6 @@ import (
 
 	"github.com/rtd-project/rtd/internal/unixsock"
 )
-
-// maxControlHandshakes bounds the connections of control.listen whose certificate is not known yet; each has
-// controlHandshakeTimeout.
-const maxControlHandshakes = 64
 
 // validateControl refuses a control listener that would serve in clear, or whoever comes.
 func (c Config) validateControl() error {
@@ -30,6 +28,9 @@ func (c Config) validateControl() error {
 		return nil
 	case t.CertFile == "" || t.KeyFile == "" || t.ClientCAFile == "":
 		return errors.New("control.listen: takes TLS on both sides; name control.tls.cert_file, key_file and client_ca_file")
+	}
+	if slices.Contains(c.ControlAdmins, "") {
+		return errors.New("control.admins: holds an empty name, which is that of every certificate without one; remove it")
 	}
 	return checkListen("control.listen", c.ControlListen, false)
 }
@@ -66,7 +67,6 @@ func (d *Daemon) newControlTLS(cfg TLS, before *settings) (*serverTLS, error) {
 type controlCredentials struct {
 	credentials.TransportCredentials // of Unix sockets
 	secure                           credentials.TransportCredentials
-	slots                            chan struct{}
 	d                                *Daemon
 }
 
@@ -77,26 +77,44 @@ func (d *Daemon) newControlCredentials() *controlCredentials {
 	return &controlCredentials{
 		TransportCredentials: unixsock.Credentials(),
 		secure:               credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: current}),
-		slots:                make(chan struct{}, maxControlHandshakes),
 		d:                    d,
 	}
 }
 
-var errManyHandshakes = errors.New("too many TLS handshakes on the control listener")
-
 // ServerHandshake implements credentials.TransportCredentials. The server has set a deadline, and closes conn after an error.
 func (c *controlCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conns := c.d.controlConns
+	conns.add(conn)
+	shake, closed := c.shake, func() { conns.remove(conn) }
 	if _, local := conn.(*net.UnixConn); local {
-		return c.TransportCredentials.ServerHandshake(conn)
+		shake = c.TransportCredentials.ServerHandshake
 	}
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	default:
-		c.d.reportControlHandshake(conn, errManyHandshakes)
-		return nil, nil, errManyHandshakes
+	secured, info, err := shake(conn)
+	if err != nil {
+		closed()
+		return nil, nil, err
 	}
-	secured, info, err := c.secure.ServerHandshake(conn)
+	if _, remote := info.(credentials.TLSInfo); remote {
+		closed = func() { conns.remove(conn); conns.leave() }
+	}
+	return &controlConn{secured, sync.OnceFunc(closed)}, info, nil
+}
+
+// shake finds out who comes over TCP, and says why not in the log.
+func (c *controlCredentials) shake(conn net.Conn) (secured net.Conn, info credentials.AuthInfo, err error) {
+	conns := c.d.controlConns
+	if !c.d.limits.descriptorFree(conn, c.d.limits.reserve(&c.d.current().cfg)/2) { // the rest is for the socket, and for files
+		err = errNoDescriptors
+	} else {
+		if evicted := conns.shake(conn); evicted != nil {
+			c.d.reportControlHandshake(evicted, errManyHandshakes)
+		}
+		secured, info, err = c.secure.ServerHandshake(conn)
+		conns.shaken(conn)
+	}
+	if err == nil {
+		err = conns.enter()
+	}
 	if err != nil {
 		c.d.reportControlHandshake(conn, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -126,25 +127,26 @@ func TestControlCertificatesAreReadAgain(t *testing.T) {
 	}
 }
 
-// A connection that says nothing, or nonsense, has its time, and few have it at once.
+// A connection that says nothing, or nonsense, has its time, and few have it at once: whoever took longest makes room.
 func TestControlHandshakesAreBounded(t *testing.T) {
 	r := startRemoteRig(t)
-	conns := make([]net.Conn, maxControlHandshakes+1)
-	for i := range conns {
-		conns[i] = must(net.Dial("tcp", r.listeners.remote.Addr().String()))
-		defer conns[i].Close()
+	silent := func() {
+		conn := must(net.Dial("tcp", r.listeners.remote.Addr().String()))
+		t.Cleanup(func() { conn.Close() })
 	}
-	r.await("end of the one too many", func() bool { return r.lines("control handshakes fail", errManyHandshakes.Error()) == 1 })
+	for range maxControlHandshakes {
+		silent()
+	}
+	r.await("end of one of them", func() bool {
+		silent()
+		return r.lines("control handshakes fail", errManyHandshakes.Error()) == 1
+	})
 	if _, err := r.control().Info(t.Context()); err != nil {
 		t.Errorf("the socket does not answer meanwhile: %v", err)
 	}
-	for _, conn := range conns {
-		conn.Close()
+	if _, err := r.as("ops").Info(t.Context()); err != nil {
+		t.Errorf("those who are silent keep out who is not: %v", err)
 	}
-	r.await("room", func() bool {
-		_, err := r.as("ops").Info(t.Context())
-		return err == nil
-	})
 	garbage := must(net.Dial("tcp", r.listeners.remote.Addr().String()))
 	defer garbage.Close()
 	_, _ = garbage.Write([]byte("GET / HTTP/1.1\r\n\r\n"))
@@ -152,6 +154,70 @@ func TestControlHandshakesAreBounded(t *testing.T) {
 		if _, err := garbage.Read(make([]byte, 100)); err != nil {
 			break
 		}
+	}
+}
+
+// Who may look may not use up the daemon by looking from everywhere.
+func TestControlConnectionsAreBounded(t *testing.T) {
+	r := startRemoteRig(t)
+	r.controlConns.most = 2
+	first := r.as("viewer")
+	for _, c := range []*client.Client{first, r.as("ops")} {
+		if _, err := c.Info(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.as("viewer").Info(t.Context()); !errors.Is(err, client.ErrUnreachable) {
+		t.Errorf("one too many: %v", err)
+	}
+	if n := r.lines("control handshakes fail", errManyConnections.Error()); n != 1 {
+		t.Errorf("%d lines say why", n)
+	}
+	if _, err := r.control().Info(t.Context()); err != nil {
+		t.Errorf("the socket: %v", err)
+	}
+	first.Close()
+	r.await("room", func() bool {
+		_, err := r.as("ops").Info(t.Context())
+		return err == nil
+	})
+}
+
+// A stop has a second for control, and a handshake has five.
+func TestASilentConnectionDoesNotHoldUpAStop(t *testing.T) {
+	f := func(conns *controlConns, server net.Conn) {
+		t.Helper()
+		if _, err := server.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%v", err)
+		}
+		conns.remove(server)
+		if len(conns.open) != 0 {
+			t.Errorf("%v are open", conns.open)
+		}
+	}
+	conns := newControlConns()
+	_, server := net.Pipe()
+	conns.add(server)
+	conns.cutAll()
+	f(conns, server)
+	_, server = net.Pipe()
+	conns.add(server) // accepted just before
+	f(conns, server)
+
+	r := startRemoteRig(t)
+	open := func() int {
+		r.controlConns.mu.Lock()
+		defer r.controlConns.mu.Unlock()
+		return len(r.controlConns.open)
+	}
+	for _, ln := range []net.Listener{r.listeners.remote, r.listeners.control} {
+		conn := must(net.Dial(ln.Addr().Network(), ln.Addr().String()))
+		defer conn.Close()
+	}
+	r.await("one of them", func() bool { return open() > 0 })
+	r.stop()
+	if n := open(); n != 0 {
+		t.Errorf("%d connections are left", n)
 	}
 }
 
@@ -182,6 +248,7 @@ func TestControlOverTCPIsNeverInClear(t *testing.T) {
 	f(func(c *Config) { c.ControlTLS.ClientCAFile = "" }, "TLS on both sides")
 	f(func(c *Config) { c.ControlListen = "" }, "without control.listen")
 	f(func(c *Config) { c.ControlListen = "4003" }, "host:port")
+	f(func(c *Config) { c.ControlAdmins = []string{"ops", ""} }, "an empty name")
 }
 
 func TestAReloadOfRemoteControl(t *testing.T) {

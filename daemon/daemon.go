@@ -49,15 +49,16 @@ type Daemon struct {
 	started    time.Time
 	blind      atomic.Bool // the process is not looked at: for the benchmark that shows what statistics cost
 
-	listeners  listeners
-	ready      chan struct{} // closed once every listener is bound
-	drains     drainer
-	watchers   watchers
-	health     *health.Server
-	background sync.WaitGroup // what control calls left running
-	hurry      chan struct{}  // a stop that must not wait for sessions
-	hurryOnce  sync.Once
-	stopping   chan struct{} // closed when streams must end
+	listeners    listeners
+	controlConns *controlConns
+	ready        chan struct{} // closed once every listener is bound
+	drains       drainer
+	watchers     watchers
+	health       *health.Server
+	background   sync.WaitGroup // what control calls left running
+	hurry        chan struct{}  // a stop that must not wait for sessions
+	hurryOnce    sync.Once
+	stopping     chan struct{} // closed when streams must end
 }
 
 // New checks cfg and prepares a daemon. It opens no socket.
@@ -77,6 +78,8 @@ func New(cfg Config) (*Daemon, error) {
 		stopping: make(chan struct{}),
 		limits:   newLimits(),
 		own:      ownPools{idle: ownPoolIdle},
+
+		controlConns: newControlConns(),
 	}
 	d.logTail = newLogTail(logTailSize)
 	d.log = newLogger(cfg.Log, cfg.LogLevel, cfg.LogFormat, d.redact, d.logTail)
@@ -249,6 +252,7 @@ func (d *Daemon) stopServices(admin *http.Server, control *grpc.Server) {
 	select {
 	case <-graceful:
 	case <-ctx.Done():
+		d.controlConns.cutAll()
 		control.Stop()
 		<-graceful
 	}

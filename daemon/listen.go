@@ -97,6 +97,9 @@ func (l *listeners) inherit(cfg Config) error {
 			err = checkListen("inherited admin socket", p.Listener.Addr().String(), true)
 		case roleControl:
 			l.control = p.Listener
+			if at := p.Listener.Addr(); at.Network() != "unix" {
+				err = fmt.Errorf("inherited control socket: %s is no Unix socket; give ListenStream= a path, and serve control over TCP with control.listen", at)
+			}
 		default:
 			err = fmt.Errorf("inherited socket %q: FileDescriptorName= must be %s, %s or %s", p.Name, roleData, roleAdmin, roleControl)
 		}

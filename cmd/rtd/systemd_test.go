@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -293,5 +294,30 @@ func TestTheServiceMatchesTheDaemon(t *testing.T) {
 	}
 	if !strings.Contains(string(socket), "\nListenStream="+daemon.DefaultListen+"\nFileDescriptorName=data\n") {
 		t.Errorf("rtd.socket is not the default data port:\n%s", socket)
+	}
+}
+
+// A socket unit whose ListenStream= is a port in place of a path must not put control on the network.
+func TestControlIsNotInheritedOverTCP(t *testing.T) {
+	up := wiretest.NewUpstream(t, wiretest.Ready)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	passed, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer passed.Close()
+	args := append([]string{"-c", `LISTEN_PID=$$ exec "$0" "$@"`, os.Args[0]}, upstreamArgs(up, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")...)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // it would serve
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", args...)
+	cmd.ExtraFiles = []*os.File{passed}
+	cmd.Env = append(os.Environ(), "RTD_TEST_MAIN=1", "LISTEN_FDS=1", "LISTEN_FDNAMES=control")
+	out, err := cmd.CombinedOutput()
+	if want := "rtd: inherited control socket: " + ln.Addr().String() + " is no Unix socket; give ListenStream= a path"; err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v: %s, want %q", err, out, want)
 	}
 }
