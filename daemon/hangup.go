@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"sync"
 	"syscall"
 	"time"
 
@@ -12,12 +13,13 @@ import (
 
 // hangup is a context that also ends, with errClientGone, when a client hangs up. It watches only while somebody waits
 // on Done, so a client that gets its session at once is never watched. It only peeks: bytes that a client sends ahead
-// stay in the socket. It is for one goroutine.
+// stay in the socket. One goroutine waits and stops; the timer of a context that was made from it may call Done as well.
 type hangup struct {
 	context.Context
 	cancel    context.CancelCauseFunc
 	conn      net.Conn      // the socket
 	encrypted bool          // its last bytes are a farewell, behind which its end is to be seen
+	mu        sync.Mutex    // guards peeked
 	peeked    chan struct{} // closed when the watch has ended; nil while there is none
 }
 
@@ -32,6 +34,8 @@ func watchHangup(ctx context.Context, conn net.Conn) *hangup {
 
 // Done implements context.Context and begins the watch.
 func (h *hangup) Done() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.peeked == nil {
 		h.peeked = make(chan struct{})
 		go h.peek(h.peeked)
@@ -70,11 +74,16 @@ func (h *hangup) peek(peeked chan<- struct{}) {
 
 // stop ends the watch, if there is one; it must come before the socket changes hands. A later Done begins a new one.
 func (h *hangup) stop() {
-	if h.peeked == nil {
+	h.mu.Lock()
+	peeked := h.peeked
+	h.mu.Unlock()
+	if peeked == nil {
 		return
 	}
 	h.conn.SetReadDeadline(time.Unix(1, 0))
-	<-h.peeked
+	<-peeked
 	h.conn.SetReadDeadline(time.Time{})
+	h.mu.Lock()
 	h.peeked = nil
+	h.mu.Unlock()
 }

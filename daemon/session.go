@@ -153,9 +153,10 @@ func (s *session) take(ctx context.Context, adopt func(*session) error) (err err
 // bypass dials for this client alone what no pool holds.
 func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(*session) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(s.route.pool.DialTimeout, DefaultReadyTimeout))
-	defer cancel()
 	s.result, s.bypassed = stats.Bypass, new(s.daemon.redact.String(target.Bypass))
-	if s.upstream, err = s.route.endpoint.dial(ctx, target, pool.Lifeline{}); err != nil {
+	s.upstream, err = s.route.endpoint.dial(ctx, target, pool.Lifeline{})
+	cancel() // it asks its parent, which must not watch a socket that has changed hands
+	if err != nil {
 		return err
 	}
 	return s.join(adopt)
