@@ -84,7 +84,11 @@ func TestTLSBackPressure(t *testing.T) {
 					}
 				}
 			})
-			time.Sleep(300 * time.Millisecond)
+			var held int
+			for deadline := time.Now().Add(30 * time.Second); held == 0 && time.Now().Before(deadline); held = b.Stats().Held {
+				time.Sleep(10 * time.Millisecond)
+			}
+			time.Sleep(300 * time.Millisecond) // in which no more may come to be held
 			if held := b.Stats().Held; held == 0 || held > 2*readSizeMax {
 				b.Errorf("%d bytes held", held)
 			}

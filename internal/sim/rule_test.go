@@ -190,8 +190,8 @@ func TestRulesAfterThe101(t *testing.T) {
 		p.expect("error")
 		p.expect("session.created")
 	})
-	f("hang,after=1ms", false, func(p *peer) {
-		time.Sleep(20 * time.Millisecond) // nothing tells that a server will stay silent
+	f("hang,after=200ms", false, func(p *peer) {
+		time.Sleep(300 * time.Millisecond) // nothing tells that a server will stay silent
 		p.frame(ws.NewPingFrame(nil))
 		p.send(respond)
 		p.frame(ws.NewCloseFrame(nil))

@@ -10,7 +10,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -36,6 +38,8 @@ type Upstream struct {
 	open    map[*UpstreamConn]bool
 	maxOpen int
 	ended   bool
+
+	held *os.File // keeps the port while refusing; the test's
 }
 
 // UpstreamConn is the upstream's end of one connection.
@@ -84,6 +88,7 @@ func start(t testing.TB, handler func(*UpstreamConn), config *tls.Config, roots 
 // Listen accepts again after Refuse, on the same port.
 func (u *Upstream) Listen() {
 	u.t.Helper()
+	u.free()
 	ln, err := net.Listen("tcp", u.addr)
 	if err != nil {
 		u.t.Fatalf("wiretest: %v", err)
@@ -94,8 +99,30 @@ func (u *Upstream) Listen() {
 	u.wg.Go(func() { u.accept(ln) })
 }
 
-// Refuse closes the port; open connections live on.
+// Refuse closes the port, and keeps it from everybody else until Listen; open connections live on.
 func (u *Upstream) Refuse() {
+	u.close()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		u.t.Fatalf("wiretest: %v", err)
+	}
+	at := netip.MustParseAddrPort(u.Addr())
+	u.held = os.NewFile(uintptr(fd), "held port")
+	_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1) // connections of the port may linger
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}); err != nil {
+		u.t.Fatalf("wiretest: %v", err)
+	}
+}
+
+// free gives up what Refuse keeps.
+func (u *Upstream) free() {
+	if u.held != nil {
+		_ = u.held.Close()
+		u.held = nil
+	}
+}
+
+func (u *Upstream) close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.ln != nil {
@@ -164,7 +191,8 @@ func (u *Upstream) notify() {
 }
 
 func (u *Upstream) end() {
-	u.Refuse()
+	u.close()
+	u.free()
 	u.mu.Lock()
 	u.ended = true
 	for c := range u.open {

@@ -46,8 +46,11 @@ func (p *patience) poll(ctx context.Context, a *app, look func(context.Context) 
 	defer bar.clear()
 	for last := ""; ; {
 		state, done, err := look(ctx)
+		timedOut := errors.Is(err, context.DeadlineExceeded) || errors.Is(context.Cause(ctx), errTimeout) // the daemon's clock may be ahead
 		switch {
-		case ctx.Err() != nil && errors.Is(context.Cause(ctx), errTimeout):
+		case timedOut && last == "" && err != nil:
+			return err
+		case timedOut:
 			return fmt.Errorf("%w after %v, it goes on: %s", errTimeout, p.timeout, last)
 		case ctx.Err() != nil:
 			return fmt.Errorf("interrupted, it goes on: %s", last)
