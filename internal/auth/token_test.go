@@ -38,6 +38,19 @@ func TestATokenOpensWhatItWasMintedFor(t *testing.T) {
 	f(ReasonModel, Admission{Origin: want.Origin})
 	f(ReasonOrigin, Admission{Model: "m"})
 	f(ReasonOrigin, Admission{Model: "m", Origin: "https://app.example.evil.example"})
+	bound := mint(t, a, "sk-test-web", Wish{Model: "m", Preset: "p", Uses: 9})
+	for _, preset := range []string{"", "other"} {
+		_, err := open(t, a, bound, Admission{Model: "m", Preset: preset}, now)
+		expect(t, err, ReasonPreset)
+	}
+	if id, err := a.Identify(bound, now); err != nil || id.Preset() != "p" {
+		t.Errorf("%+v, %v", id, err)
+	}
+	grant, err := open(t, a, bound, Admission{Model: "m", Preset: "p"}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant.Release(true)
 
 	id, err := a.Identify(token, now)
 	if err != nil || id.KeyName() != "web" || id.token == nil {
@@ -322,6 +335,7 @@ func FuzzClaims(f *testing.F) {
 	s := signer{[]byte(strings.Repeat("s", MinSecret))}
 	f.Add(`{"i":"AAAAAAAAAAAAAAAA","m":"m","u":1,"n":1,"e":2}`)
 	f.Add(`{"i":"AAAA","m":"m","u":1,"n":1,"e":2}`)
+	f.Add(`{"i":"AAAAAAAAAAAAAAAA","m":"m","p":"p","u":1,"n":1,"e":2}`)
 	f.Add(`{"i":"AAAAAAAAAAAAAAAA","z":1}`)
 	f.Fuzz(func(t *testing.T, payload string) {
 		token := TokenPrefix + base64.RawURLEncoding.EncodeToString(append(s.mac(labelToken, []byte(payload)), payload...))
