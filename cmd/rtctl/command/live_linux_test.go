@@ -161,3 +161,28 @@ func TestNoLiveViewOnADumbTerminal(t *testing.T) {
 
 // coloured finds what sets a colour.
 var coloured = regexp.MustCompile("\x1b\\[([0-9;]*;)?(3[0-8]|4[0-8]|9[0-7]|10[0-7])[0-9;]*m")
+
+// The view is of one daemon: with several, one line says what there is instead.
+func TestTheLiveViewIsOfOneDaemon(t *testing.T) {
+	sockets := twoDaemons(t)
+	for _, line := range []string{"top", "stats --watch"} {
+		w := watch(t, &fake{socket: sockets["a"]}, "NO_COLOR=", append(strings.Fields(line), "--endpoint", sockets["a"], "--endpoint", sockets["b"])...)
+		w.see("the live view shows one daemon: give one --endpoint, or add -o json")
+		_ = w.cmd.Wait()
+		if code := w.cmd.ProcessState.ExitCode(); code != exitUsage {
+			t.Errorf("%s ends with %d", line, code)
+		}
+	}
+}
+
+// What several daemons are waited for is one line of a terminal, and gone afterwards.
+func TestProgressOfSeveralDaemons(t *testing.T) {
+	sockets := twoDaemons(t)
+	w := watch(t, &fake{socket: sockets["a"]}, "NO_COLOR=", "drain", "--endpoint", sockets["a"], "--endpoint", sockets["b"])
+	if seen := w.see("RESULT"); !strings.Contains(seen, "a: draining: ") && !strings.Contains(seen, "b: draining: ") {
+		t.Errorf("%q", seen)
+	}
+	if err := w.cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
