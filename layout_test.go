@@ -28,6 +28,8 @@ const (
 	hclog     = "github.com/hashicorp/go-hclog"
 	metrics   = "github.com/prometheus/client_golang/"
 	model     = "github.com/prometheus/client_model/"
+	otel      = "go.opentelemetry.io/otel/"
+	otlp      = "go.opentelemetry.io/proto/otlp/"
 	httpproxy = "golang.org/x/net/http/httpproxy"
 	protobuf  = "google.golang.org/protobuf/"
 	sys       = "golang.org/x/sys/"
@@ -42,7 +44,7 @@ const (
 // point down: a package not listed here may not exist, so that adding one is a decision and not an accident.
 var floors = map[string][]string{
 	"internal/wire":     {websocket},
-	"internal/wiretest": {websocket, "internal/wire"},
+	"internal/wiretest": {websocket, otlp, protobuf, "internal/wire"},
 	"internal/dialect":  {websocket, "internal/wire"},
 	"internal/auth":     {},
 	"internal/config":   {goyaml, "internal/dialect", "internal/files", "internal/redact"},
@@ -51,6 +53,7 @@ var floors = map[string][]string{
 	"internal/stats":    {},
 	"internal/relay":    {websocket, sys, "internal/wire"},
 	"internal/sim":      {websocket},
+	"internal/trace":    {otel, otlp, protobuf},
 	"internal/bench":    {websocket, "proto/", "client", "internal/dialect", "internal/sim", "internal/stats", "internal/wire"},
 	"internal/unixsock": {sys, grpc + "credentials"},
 	"pool":              {},
@@ -58,7 +61,7 @@ var floors = map[string][]string{
 	"client":            {grpc, protobuf, "proto/", "internal/unixsock"},
 	"daemon": {
 		grpc, metrics, model, protobuf, hclog, sys, term, websocket, "proto/", "pool", "internal/auth", "internal/dialect", "internal/files", "internal/redact", "internal/relay",
-		"internal/sim", "internal/stats", "internal/unixsock", "internal/wire", httpproxy,
+		"internal/sim", "internal/stats", "internal/trace", "internal/unixsock", "internal/wire", httpproxy,
 	},
 	"cmd/rtd":           {hclog, "daemon", "internal/auth", "internal/config", "internal/dialect", "internal/files", "internal/redact", "internal/sim", "pool"},
 	"cmd/rtctl":         {"cmd/rtctl/command"},
