@@ -25,8 +25,7 @@ var badValues = map[kind][]string{
 // Every bad value of every key yields one fault: on one line, at its place, about its key, and in other words than the
 // fault of any other value of the key, unless both are the same mistake.
 func TestEveryBadValueOfEveryKey(t *testing.T) {
-	f := newFile()
-	f.Upstreams, f.Presets, f.Routes, f.Clients.Keys = []Upstream{{}}, []Preset{{}}, []Route{{}}, []Key{{}}
+	f := oneOfEach()
 	walk(f.keys(), "", func(path string, k key) {
 		for _, bad := range append(badValues[k.scalar.kind], badWords(k)...) {
 			doc := everySection()

@@ -57,6 +57,7 @@ func (l *loader) check() {
 	l.checkTLS()
 	l.checkControl()
 	l.checkAge()
+	l.checkTraces()
 	if s := l.file.Shutdown; s.Grace <= s.CloseTimeout && !l.isBad("shutdown") {
 		l.faultAt("shutdown.grace", "%s leaves no room for close_timeout, which is %s; make it longer", showDuration(s.Grace), showDuration(s.CloseTimeout))
 	}

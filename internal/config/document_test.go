@@ -14,6 +14,13 @@ type entry struct {
 	items [][]*entry
 }
 
+// oneOfEach is a file with its defaults and an item in every list.
+func oneOfEach() *File {
+	f := newFile()
+	f.Upstreams, f.Presets, f.Routes, f.Clients.Keys, f.Traces.Headers = []Upstream{{}}, []Preset{{}}, []Route{{}}, []Key{{}}, []Header{{}}
+	return f
+}
+
 // everySection has an item in every list, and nothing but what must be there.
 func everySection() []*entry {
 	scalar := func(name, raw string) *entry { return &entry{name: name, raw: raw} }
@@ -21,6 +28,7 @@ func everySection() []*entry {
 		{name: "upstreams", items: [][]*entry{{scalar("name", "up"), scalar("provider", "compatible"), scalar("url", "wss://example.com/v1"), {name: "tls"}}}},
 		{name: "routes", items: [][]*entry{{scalar("models", "[m]"), scalar("upstream", "up"), {name: "pool"}}}},
 		{name: "clients", keys: []*entry{{name: "keys", items: [][]*entry{{scalar("name", "k"), scalar("key_env", "KEY")}}}}},
+		{name: "traces", keys: []*entry{scalar("endpoint", "https://example.com"), {name: "headers", items: [][]*entry{{scalar("name", "x"), scalar("value_env", "KEY")}}}}},
 		{name: "presets", items: [][]*entry{{scalar("name", "p"), scalar("session", "{type: realtime}")}}},
 	}
 }

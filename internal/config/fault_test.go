@@ -233,6 +233,20 @@ func TestWhatDoesNotGoTogether(t *testing.T) {
 		"rtd.yaml:7:27: control.tls.key_file: is of no use without control.listen; name the address too",
 		"rtd.yaml:7:31: control.admins: is of no use without control.listen; name the address too")
 	f(plain + "control: {listen: 0.0.0.0:4003, tls: {cert_file: c, key_file: k, client_ca_file: c}, admins: [ops]}\n")
+	f(plain+"traces: {ca_file: c}\n", "rtd.yaml:7:19: traces.ca_file: is of no use without endpoint; name it too")
+	f(plain+"traces: {headers: [{name: x, value_env: A}]}\n", "rtd.yaml:7:10: traces.headers: are of no use without endpoint; name it too")
+	f(plain+"traces: {endpoint: 'http://127.0.0.1:4318', ca_file: c}\n", "rtd.yaml:7:54: traces.ca_file: is of no use with an http:// endpoint; use https://")
+	f(plain+"traces: {endpoint: 'http://otel:4318', headers: [{name: x, value_env: A}]}\n", "rtd.yaml:7:20: traces.endpoint: the headers would cross the network in clear; use https://")
+	f(plain + "traces: {endpoint: 'http://otel:4318'}\n")
+	f(plain + "traces: {endpoint: 'http://[::1]:4318', headers: [{name: x, value_env: A}]}\n")
+	f(plain+"traces: {endpoint: 'http://localhost:4318', headers: [{name: x, value_env: A}, {name: X, value_env: A}, {name: z}]}\n",
+		`rtd.yaml:7:87: traces.headers[1].name: "X" is the name of headers[0] too; a header is sent once`,
+		"rtd.yaml:7:106: traces.headers[2]: has no value; name it with value_env, value_file or value_credential")
+	f(plain+"traces: {endpoint: 'https://otel', headers: [{name: Host, value_env: A}]}\n", `rtd.yaml:7:53: traces.headers[0].name: "Host" is a header that rtd sets itself`)
+	f(plain+"traces: {endpoint: 'https://otel', headers: [{name: x, value: A}]}\n",
+		"rtd.yaml:7:56: traces.headers[0].value: secrets are not written here; put it into an environment variable, a file or a systemd credential, and name that with value_env, value_file or value_credential")
+	f(plain+"traces: {endpoint: 'https://u@otel'}\n", `rtd.yaml:7:20: traces.endpoint: "https://u@otel" holds a user or password; name the credential in headers, with value_env, value_file or value_credential`)
+	f(plain+"traces: {endpoint: 'https://otel?x=y'}\n", `rtd.yaml:7:20: traces.endpoint: "https://otel?x=y" holds a ? or a #, which mean nothing here`)
 	f(up("url: wss://x/v1, tls: {cert_file: c}"), "rtd.yaml:2:71: upstreams[0].tls.cert_file: goes with key_file; name both or neither")
 	f(plain + "listen: [0.0.0.0:1]\nclients: {keys: [{name: a, key_env: A}]}\n")
 	f(plain + "listen: [0.0.0.0:1]\ntls: {cert_file: c, key_file: k, client_ca_file: c}\n") // a client's certificate is as good as a key

@@ -22,6 +22,7 @@ type File struct {
 	Readiness Readiness
 	Relay     Relay
 	Log       Log
+	Traces    Traces
 }
 
 // Control is the control socket and who may use it.
@@ -133,14 +134,32 @@ type Relay struct{ Pollers int }
 // Log is how much is logged and in which form.
 type Log struct{ Level, Format string }
 
+// Traces say where the traces of sessions go.
+type Traces struct {
+	Endpoint, ServiceName, CAFile string
+	SampleRatio                   float64
+	Headers                       []Header
+}
+
+// Header is sent to the receiver of traces.
+type Header struct {
+	Name  string
+	Value Secret
+}
+
+// EndpointURL is the parsed endpoint, nil for none. It cannot fail after Load.
+func (t Traces) EndpointURL() *url.URL { return parsed(t.Endpoint) }
+
 // BaseURL is the parsed URL, nil for the provider's own address. It cannot fail after Load.
-func (u Upstream) BaseURL() *url.URL {
-	if u.URL == "" {
+func (u Upstream) BaseURL() *url.URL { return parsed(u.URL) }
+
+func parsed(address string) *url.URL {
+	if address == "" {
 		return nil
 	}
-	parsed, err := url.Parse(u.URL)
+	u, err := url.Parse(address)
 	if err != nil {
 		return nil
 	}
-	return parsed
+	return u
 }

@@ -43,8 +43,7 @@ func TestTheCommittedReferenceIsCurrent(t *testing.T) { compare(t, referenceFile
 
 func TestTheReferenceDescribesEveryKey(t *testing.T) {
 	page := Reference()
-	f := newFile()
-	f.Upstreams, f.Presets, f.Routes, f.Clients.Keys = []Upstream{{}}, []Preset{{}}, []Route{{}}, []Key{{}}
+	f := oneOfEach()
 	walk(f.keys(), "", func(path string, k key) {
 		row := "| `" + k.name + "` | "
 		variable := strings.ReplaceAll(envName(path, k), "_0_", "_N_")
@@ -58,8 +57,7 @@ func TestTheReferenceDescribesEveryKey(t *testing.T) {
 }
 
 func TestEveryVariableIsOneKeys(t *testing.T) {
-	f := newFile()
-	f.Upstreams, f.Presets, f.Routes, f.Clients.Keys = []Upstream{{}}, []Preset{{}}, []Route{{}}, []Key{{}}
+	f := oneOfEach()
 	seen := map[string]string{ConfigVariable: "the file"}
 	walk(f.keys(), "", func(path string, k key) {
 		name := envName(path, k)
@@ -96,7 +94,7 @@ func TestTheExampleLoadsWithEverythingInIt(t *testing.T) {
 			t.Errorf("the example does not name %s", v.Key)
 		}
 	}
-	for _, suffix := range []string{"api_key_env", "api_key_file", "api_key_credential", "key_env", "key_file", "key_credential", "secret_env", "secret_file", "secret_credential", "sha256"} {
+	for _, suffix := range []string{"api_key_env", "api_key_file", "api_key_credential", "key_env", "key_file", "key_credential", "secret_env", "secret_file", "secret_credential", "value_env", "value_file", "value_credential", "sha256"} {
 		if !regexp.MustCompile(`\b` + suffix + `\b`).MatchString(readExample(t)) {
 			t.Errorf("the example does not name %s", suffix)
 		}
@@ -117,7 +115,7 @@ func givenElsewhere(c *Config, key string) bool {
 func TestTheExampleShowsTheDefaults(t *testing.T) {
 	bare, full := mustLoad(t, readExample(t)), mustLoad(t, uncommented(readExample(t)))
 	for _, v := range full.Values() {
-		if strings.HasPrefix(v.Key, "upstreams[") && !strings.HasPrefix(v.Key, "upstreams[0]") || strings.HasPrefix(v.Key, "routes[1]") || strings.HasPrefix(v.Key, "presets[") || strings.HasPrefix(v.Key, "clients.keys") {
+		if strings.HasPrefix(v.Key, "upstreams[") && !strings.HasPrefix(v.Key, "upstreams[0]") || strings.HasPrefix(v.Key, "routes[1]") || strings.HasPrefix(v.Key, "presets[") || strings.HasPrefix(v.Key, "clients.keys") || strings.HasPrefix(v.Key, "traces.headers") {
 			continue // items that are commented out as a whole
 		}
 		if b := value(t, bare, v.Key); b.Value != "" && b.Value != v.Value {
@@ -213,8 +211,7 @@ func TestTheSchemaAgreesWithTheLoader(t *testing.T) {
 	if accepts(schema, asJSON(t, plain+"lisen: x\n")) || accepts(schema, asJSON(t, "log: {level: info}")) {
 		t.Error("the schema takes a key that is none, or misses none that must be there")
 	}
-	f := newFile()
-	f.Upstreams, f.Presets, f.Routes, f.Clients.Keys = []Upstream{{}}, []Preset{{}}, []Route{{}}, []Key{{}}
+	f := oneOfEach()
 	walk(f.keys(), "", func(path string, k key) {
 		for _, bad := range badValues[k.scalar.kind] {
 			if beyondSchema(k, bad) {

@@ -31,6 +31,7 @@ func (f *File) keys() []key {
 		{name: "readiness", keys: f.Readiness.keys(), doc: "What /readyz waits for, besides the listeners."},
 		{name: "relay", keys: f.Relay.keys(), doc: "The relay of frames."},
 		{name: "log", keys: f.Log.keys(), doc: "The log, on standard error."},
+		{name: "traces", keys: f.Traces.keys(), doc: "Traces of sessions, for OpenTelemetry. Without an endpoint there are none."},
 	}
 }
 

@@ -242,8 +242,7 @@ func TestAPlainStartThatCannotBe(t *testing.T) {
 
 // The table of a file's values and the file's own fields are one thing: nothing may be forgotten in either.
 func TestEveryFieldHasAKey(t *testing.T) {
-	f := newFile()
-	f.Upstreams, f.Presets, f.Routes, f.Clients.Keys = []Upstream{{}}, []Preset{{}}, []Route{{}}, []Key{{}}
+	f := oneOfEach()
 	var keys int
 	walk(f.keys(), "", func(string, key) { keys++ })
 	if fields := countFields(reflect.TypeOf(*f)); keys != fields {

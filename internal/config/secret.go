@@ -124,7 +124,7 @@ func looksSecret(v string) bool { return redactor.String(v) != v }
 // inlineSecrets are keys that people try, and the prefix of those that are meant.
 var inlineSecrets = map[string]string{
 	"api_key": "api_key", "apikey": "api_key", "token": "api_key", "credential": "api_key", "password": "api_key",
-	"key": "key", "secret": "secret",
+	"key": "key", "secret": "secret", "value": "value",
 }
 
 // checkURL refuses what can be no upstream, and any place in it for a credential.
