@@ -11,6 +11,7 @@ import (
 	"github.com/rtd-project/rtd/internal/auth"
 	"github.com/rtd-project/rtd/internal/dialect"
 	"github.com/rtd-project/rtd/internal/redact"
+	"github.com/rtd-project/rtd/internal/trace"
 	"github.com/rtd-project/rtd/internal/wire"
 )
 
@@ -22,6 +23,7 @@ type admission struct {
 	subject   string         // of its certificate, "" for none
 	hidden    *redact.Hidden // its credential, until the last log line
 	grant     *auth.Grant
+	trace     *trace.Session // nil: not traced
 
 	limits   *limits // nil: not counted
 	released atomic.Bool

@@ -34,6 +34,7 @@ const (
 	DefaultPongTimeout  = 45 * time.Second
 	DefaultMaxMessage   = 32 << 20
 	DefaultMaxFragments = 16 << 10
+	DefaultServiceName  = "rtd"
 )
 
 // Config is everything a daemon is told. The zero value of a field means its default; New checks the whole and reports
@@ -106,6 +107,8 @@ type Config struct {
 	Pollers int
 	// MinWarm is how many sessions must be warm, over all pools, before /readyz says so. Default 0: listening is enough.
 	MinWarm int
+	// Traces say where the traces of sessions go.
+	Traces Traces
 	// Proxy names the HTTP proxy that a dial to a URL goes through, nil for none. Default: what HTTPS_PROXY, HTTP_PROXY and
 	// NO_PROXY said when the process started.
 	Proxy func(*url.URL) (*url.URL, error)
@@ -247,7 +250,7 @@ func (c Config) validate() error {
 			errs = append(errs, fmt.Errorf("pool of models %s: %w", strings.Join(r.Models, ", "), err))
 		}
 	}
-	errs = append(errs, c.validateLimits())
+	errs = append(errs, c.validateLimits(), c.Traces.validate())
 	if c.Grace <= c.CloseTimeout {
 		errs = append(errs, fmt.Errorf("grace: %v leaves no room for close_timeout (%v); make it longer", c.Grace, c.CloseTimeout))
 	}

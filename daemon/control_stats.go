@@ -77,6 +77,7 @@ func (d *Daemon) statsMessage(now *moment) *rtdv1.Stats {
 			ResponseTotals: responseTotals(total), Usage: usageOf(total),
 		},
 		LastMinute: windowMessage(d.history.minute(now.at), now),
+		Traces:     tracesMessage(d.traces.Stats()),
 	}
 	for _, target := range now.snapshot.Targets() {
 		m.Targets = append(m.Targets, targetMessage(target, now.snapshot.Of(target)))

@@ -18,6 +18,7 @@ import (
 	"github.com/rtd-project/rtd/internal/redact"
 	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/stats"
+	"github.com/rtd-project/rtd/internal/trace"
 	"github.com/rtd-project/rtd/internal/unixsock"
 	"github.com/rtd-project/rtd/pool"
 )
@@ -31,6 +32,7 @@ type Daemon struct {
 	engine     *relay.Engine
 	epoch      time.Time // of the relay's clock
 	limits     *limits
+	traces     *trace.Tracer
 	own        ownPools
 	reloading  sync.Mutex // one reload at a time
 	targets    sync.Map   // pool key → served
@@ -84,6 +86,7 @@ func New(cfg Config) (*Daemon, error) {
 	d.logTail = newLogTail(logTailSize)
 	d.log = newLogger(cfg.Log, cfg.LogLevel, cfg.LogFormat, d.redact, d.logTail)
 	d.poolLog = newPoolLog(d.log)
+	d.traces = d.newTracer()
 	d.epoch = time.Now()
 	var err error
 	d.engine, err = relay.New(relay.Config{
@@ -105,6 +108,7 @@ func New(cfg Config) (*Daemon, error) {
 	}
 	d.settings.Store(set)
 	d.warn(cfg)
+	d.configureTraces(cfg)
 	return d, nil
 }
 
@@ -121,7 +125,7 @@ func (c Config) secrets() []string {
 	for _, r := range c.Routes {
 		secrets = append(secrets, r.Upstream.Credential)
 	}
-	return secrets
+	return append(secrets, c.Traces.secrets()...)
 }
 
 // Ready is closed once every listener is bound and clients are served.
@@ -180,6 +184,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	reports.Go(func() { d.ended.run(noMoreEnds) })
 	reports.Go(func() { d.poolLog.run(noMoreEnds) })
 	services.Go(func() { d.observe(noMoreEnds) })
+	services.Go(d.traces.Run)
 	services.Go(func() { d.sweep(noMoreEnds) })
 	services.Go(func() { d.keepManagerInformed(d.stopping) })
 	d.log.Info("ready", d.readyFields()...)
@@ -188,6 +193,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	d.notify(unixsock.Stopping)
+	stopBy := time.Now().Add(d.current().cfg.Grace)
 	forced, closeBy := d.drainForStop()
 	d.listeners.closeData()
 	stopServing(errDraining) // the answer to those that wait for a session
@@ -196,6 +202,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.engine.Shutdown(time.Until(closeBy))
 	close(noMoreEnds)
 	reports.Wait()
+	services.Go(func() { d.stopTraces(stopBy) })
 	d.stopServices(admin, control)
 	services.Wait()
 	d.background.Wait()

@@ -121,6 +121,13 @@ var metricFamilies = []metric{
 	{name: "rtd_pool_dials_skipped_total", kind: counter, help: "Dials that warming wanted and did not begin, by reason.", labels: []string{"pool", "reason"},
 		collect: func(s *scrape, emit emit) { s.poolCounts(emit, (*rtdv1.Pool).GetSkipped) }},
 
+	{name: "rtd_trace_spans_sent_total", kind: counter, help: "Spans of traced sessions that the receiver took.",
+		collect: func(s *scrape, emit emit) { emit(float64(s.stats.Traces.Sent)) }},
+	{name: "rtd_trace_spans_dropped_total", kind: counter, help: "Spans that were not sent, by reason: queue_full (more waited than may), not_sent (refused by the receiver, or left over at a stop), session_limit (a session's responses beyond the 64th).", labels: []string{"reason"},
+		collect: func(s *scrape, emit emit) { emitAll(emit, s.stats.Traces.Dropped) }},
+	{name: "rtd_trace_spans_waiting", kind: gauge, help: "Spans that wait to be sent, or for the receiver's answer.",
+		collect: func(s *scrape, emit emit) { emit(float64(s.stats.Traces.Waiting)) }},
+
 	{name: "rtd_memory_resident_bytes", kind: gauge, help: "Resident set of the process.",
 		collect: func(s *scrape, emit emit) { emit(float64(s.stats.Memory.RssBytes)) }},
 	{name: "rtd_memory_proportional_bytes", kind: gauge, help: "Proportional set: pages shared with other processes count by their share.",

@@ -77,6 +77,7 @@ type sink interface {
 	record(stats.Phase, time.Duration)
 	recordAll(phase stats.Phase, samples []time.Duration)
 	count(stats.Counter, uint64)
+	answered(t *turn, status string) // t is over; status is "" when the end of the session cut it off
 }
 
 // client takes the mark of a client's message. id is what it says about the response it means, if anything.
@@ -184,14 +185,16 @@ func (p *progress) first(ev dialect.Event, key uint64, at time.Duration, to sink
 
 // done takes the end of a response.
 func (p *progress) done(d dialect.Detail, at time.Duration, to sink) {
-	counter, n := stats.Completed, &p.responses.completed
-	switch d.Status {
+	counter, n, status := stats.Completed, &p.responses.completed, d.Status
+	switch status {
 	case "cancelled":
 		counter, n = stats.Cancelled, &p.responses.cancelled
 	case "failed":
 		counter, n = stats.Failed, &p.responses.failed
 	case "incomplete":
 		counter, n = stats.Incomplete, &p.responses.incomplete
+	default:
+		status = "completed"
 	}
 	*n++
 	to.count(counter, 1)
@@ -205,6 +208,9 @@ func (p *progress) done(d dialect.Detail, at time.Duration, to sink) {
 	}
 	if d.Status == "cancelled" && (d.StatusReason == "turn_detected" || d.StatusReason == "client_cancelled") {
 		p.interrupt(&t, to)
+	}
+	if known {
+		to.answered(&t, status)
 	}
 	p.last = t
 	p.rest(at, to)
@@ -236,6 +242,9 @@ func (p *progress) over(answers bool, to sink) {
 		n = 1
 	}
 	p.lose(n, to)
+	for i := range p.active.open {
+		to.answered(&p.active.open[i], "")
+	}
 	p.release(to)
 }
 

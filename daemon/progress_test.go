@@ -14,8 +14,9 @@ import (
 
 // tally is a sink that remembers.
 type tally struct {
-	counts stats.Counts
-	phases map[stats.Phase][]time.Duration
+	counts  stats.Counts
+	phases  map[stats.Phase][]time.Duration
+	answers []answer
 }
 
 func (t *tally) record(p stats.Phase, d time.Duration) { t.phases[p] = append(t.phases[p], d) }
@@ -23,6 +24,13 @@ func (t *tally) recordAll(p stats.Phase, samples []time.Duration) {
 	t.phases[p] = append(t.phases[p], samples...)
 }
 func (t *tally) count(c stats.Counter, n uint64) { t.counts[c] += n }
+func (t *tally) answered(a *turn, status string) { t.answers = append(t.answers, answer{*a, status}) }
+
+// answer is a response that is over, and how it ended.
+type answer struct {
+	turn
+	status string
+}
 
 // play feeds a progress one event per line: its time in ms, > for the client's or < for the upstream's, its JSON.
 func play(t testing.TB, script string) (*progress, *tally) {

@@ -60,6 +60,7 @@ func (d *Daemon) reload(cfg Config) (Changes, error) {
 	if err != nil {
 		return Changes{}, err
 	}
+	d.configureTraces(cfg)
 	var removals sync.WaitGroup
 	for _, key := range gone {
 		removals.Go(func() { d.pools.Remove(key) })

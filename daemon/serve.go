@@ -21,6 +21,9 @@ import (
 // errClientGone ends the wait of a client that hung up before its 101: there is nobody to answer.
 var errClientGone = errors.New("client hung up during the handshake")
 
+// clientGone counts it among the refusals.
+const clientGone = "client_gone"
+
 // Response headers of a 101.
 const (
 	headerSession = "Rtd-Session-Id"
@@ -73,6 +76,7 @@ func (d *Daemon) handshake(ctx context.Context, conn net.Conn) (answer func()) {
 	}
 	s := &session{admission: d.receive(req), daemon: d, id: newSessionID(), accepted: accepted, client: remote(conn)}
 	s.subject = subject(conn)
+	d.beginTrace(s, req, set.tls != nil)
 	if err := d.open(ctx, set, s, conn, req, early); err != nil {
 		return func() { d.refuseSession(conn, s, asked(req), err) }
 	}
@@ -151,13 +155,16 @@ func (d *Daemon) refuseSession(conn net.Conn, s *session, asked string, err erro
 		model = strings.ToValidUTF8(model[:maxLoggedModel], "") + "…"
 	}
 	if errors.Is(err, errClientGone) {
-		d.refusals.add("client_gone")
+		d.refusals.add(clientGone)
+		s.traceRefused(nil, err)
 		d.log.Debug("session abandoned", d.shown("session", s.id, "client", s.client, "model", model, "error", err)...)
 		return
 	}
 	r := refuse(err)
 	d.refusals.add(r.code)
-	d.log.Info("session refused", d.shown("session", s.id, "client", s.client, "key", s.key, "model", model, "status", r.status, "code", r.code, "error", err)...)
+	args := []any{"session", s.id, "client", s.client, "key", s.key, "model", model, "status", r.status, "code", r.code, "error", err}
+	d.log.Info("session refused", d.shown(append(args, s.traceField()...)...)...)
+	s.traceRefused(r, err)
 	wire.WriteError(conn, r.status, r.code, r.message, s.header(r.header()))
 }
 

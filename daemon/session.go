@@ -77,14 +77,15 @@ func (s *session) End(e relay.End) {
 func (s *session) finish() {
 	defer s.hidden.Release()
 	s.daemon.watchers.ended(s)
-	c := s.end.Counters
+	c, p := s.end.Counters, s.progress.copy(s)
 	args := []any{
 		"session", s.id, "client", s.client, "key", s.key, "model", s.model, "upstream", s.upstream.info.ID, "pool", s.result.String(),
 		"ready", time.Duration(s.ready.Load()), "duration", time.Since(s.accepted).Round(time.Millisecond),
-		"turns", s.progress.copy(s).whole.count, "frames_up", c.Frames[relay.Up], "frames_down", c.Frames[relay.Down],
+		"turns", p.whole.count, "frames_up", c.Frames[relay.Up], "frames_down", c.Frames[relay.Down],
 		"bytes_up", c.Bytes[relay.Up], "bytes_down", c.Bytes[relay.Down],
 		"ended_by", s.end.By.String(), "code", int(s.end.Code),
 	}
+	args = append(args, s.traceField()...)
 	if s.requestID != "" {
 		args = append(args, "request", s.requestID)
 	}
@@ -101,6 +102,7 @@ func (s *session) finish() {
 		args = append(args, "error", s.end.Err)
 	}
 	s.daemon.log.Info("session ended", s.daemon.shown(args...)...)
+	s.traceEnded(&p)
 }
 
 // connect routes the request, takes or dials an upstream for it and joins the client to that. adopt renders the 101 and hands
@@ -154,6 +156,7 @@ func (s *session) take(ctx context.Context, adopt func(*session) error) (err err
 func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(*session) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(s.route.pool.DialTimeout, DefaultReadyTimeout))
 	s.result, s.bypassed = stats.Bypass, new(s.daemon.redact.String(target.Bypass))
+	s.traceDial(target.URL.Host)
 	s.upstream, err = s.route.endpoint.dial(ctx, target, pool.Lifeline{})
 	cancel() // it asks its parent, which must not watch a socket that has changed hands
 	if err != nil {
@@ -169,6 +172,7 @@ func (s *session) join(adopt func(*session) error) error {
 		s.upstream.relay.Close(ws.StatusGoingAway, "")
 		return errDraining
 	}
+	s.traceUpstream()
 	if err := adopt(s); err != nil {
 		s.daemon.sessions.remove(s)
 		if errors.Is(err, relay.ErrGone) {

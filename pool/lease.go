@@ -59,6 +59,9 @@ func (l *Lease) Result() Result { return l.result }
 // Age is how long the session had been ready when it was taken.
 func (l *Lease) Age() time.Duration { return max(0, l.taken.Sub(l.born)) }
 
+// Started is when its dial began.
+func (l *Lease) Started() time.Time { return l.started }
+
 // Wait is how long Take waited for a dial; 0 for a hit.
 func (l *Lease) Wait() time.Duration { return l.wait }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"net/http"
 	"path/filepath"
 
 	"github.com/hashicorp/go-hclog"
@@ -61,6 +62,7 @@ func configure(c *config.Config) (daemon.Config, sums, error) {
 		Path:              absolute(c.Path),
 		LogLevel:          hclog.LevelFromString(c.Log.Level),
 		LogFormat:         logFormats[c.Log.Format],
+		Traces:            b.traces(),
 	}
 	if len(b.faults) > 0 {
 		return daemon.Config{}, nil, b.faults
@@ -169,6 +171,18 @@ func (b *configuration) group() int {
 	id, err := b.GroupID()
 	b.found(err)
 	return id
+}
+
+func (b *configuration) traces() daemon.Traces {
+	t := b.Traces
+	header := http.Header{}
+	for i, h := range t.Headers {
+		header.Set(h.Name, b.secret(fmt.Sprintf("traces.headers[%d].value", i), h.Value, config.HeaderValue))
+	}
+	return daemon.Traces{
+		Endpoint: t.EndpointURL(), Header: header, RootCAs: b.authorities("traces.ca_file", t.CAFile),
+		SampleRatio: t.SampleRatio, ServiceName: t.ServiceName,
+	}
 }
 
 // secret reads a secret; prefix is its key without the ending that says where it is.

@@ -107,6 +107,14 @@ var obeyed = map[string]string{
 	"relay.pollers":                       "7",
 	"log.level":                           "debug",
 	"log.format":                          "json",
+	"traces.endpoint":                     "https://example.org",
+	"traces.sample_ratio":                 "0.7",
+	"traces.service_name":                 "other",
+	"traces.ca_file":                      "%s/ca.pem",
+	"traces.headers[0].name":              "x-other",
+	"traces.headers[0].value_env":         "OTHER_KEY",
+	"traces.headers[0].value_file":        "%s/other",
+	"traces.headers[0].value_credential":  "other",
 }
 
 // obeyDir holds what the values of the table name.
@@ -153,6 +161,7 @@ clients: {keys: [{name: k, key_file: %[1]s/key}]}
 tls: {cert_file: %[1]s/key, key_file: %[1]s/key}
 control: {listen: "127.0.0.1:0", tls: {cert_file: %[1]s/key, key_file: %[1]s/key, client_ca_file: %[1]s/key}}
 limits: {max_session_age: 1h}
+traces: {endpoint: "https://example.com", headers: [{name: x, value_file: %[1]s/key}]}
 `, dir))
 	secrets := []string{"OTHER_KEY=" + strings.Repeat("sk-test-OTHER", 4), "CREDENTIALS_DIRECTORY=" + dir}
 	before := configured(t, path, secrets...)
@@ -210,6 +219,7 @@ upstreams:
 routes:
   - {models: [m], upstream: up, pool: {size: 0}}
 clients: {keys: [{name: k, key_file: %[1]s/key}]}
+traces: {endpoint: "https://127.0.0.1:1", headers: [{name: x, value_file: %[1]s/key}]}
 `, dir))
 	before := configured(t, path)
 	before.Log = io.Discard
@@ -265,6 +275,7 @@ func TestTheDefaultsAreTheDaemons(t *testing.T) {
 	f("max_message", cfg.MaxMessage, int64(daemon.DefaultMaxMessage))
 	f("max_fragments", cfg.MaxFragments, daemon.DefaultMaxFragments)
 	f("max_handshakes", cfg.MaxHandshakes, daemon.DefaultMaxHandshakes)
+	f("service_name", cfg.Traces.ServiceName, daemon.DefaultServiceName)
 	f("descriptor_reserve", cfg.DescriptorReserve, daemon.DefaultDescriptorReserve)
 	f("ping_interval", cfg.Routes[0].Upstream.PingInterval, daemon.DefaultPingInterval)
 	f("pong_timeout", cfg.Routes[0].Upstream.PongTimeout, daemon.DefaultPongTimeout)

@@ -27,6 +27,11 @@ func (l *loader) checkHost(c *Config) {
 	}
 	l.checkClientKeys(c)
 	l.checkSecret(c, "clients.tokens.secret", l.file.Clients.Tokens.Secret, TokenSecret)
+	for i, h := range l.file.Traces.Headers {
+		l.checkSecret(c, index("traces.headers", i)+".value", h.Value, HeaderValue)
+	}
+	_, err = c.Authorities("traces.ca_file", l.file.Traces.CAFile)
+	l.found(err, "traces.ca_file")
 	t, control := l.file.TLS, l.file.Control.TLS
 	l.checkListener(c, "tls", t.CertFile, t.KeyFile, t.ClientCAFile)
 	l.checkListener(c, "control.tls", control.CertFile, control.KeyFile, control.ClientCAFile)
@@ -159,9 +164,14 @@ func ClientKey(key string) error {
 const tokenPrefix = "ek_rtd_"
 
 // APIKey refuses a key that no header carries as it is.
-func APIKey(key string) error {
-	if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return errors.New("the key holds a control character, or white space at its beginning or end, which no header would carry; give it without")
+func APIKey(key string) error { return inHeader("key", key) }
+
+// HeaderValue refuses a value that no header carries as it is.
+func HeaderValue(v string) error { return inHeader("value", v) }
+
+func inHeader(what, v string) error {
+	if strings.TrimSpace(v) != v || strings.ContainsFunc(v, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return errors.New("the " + what + " holds a control character, or white space at its beginning or end, which no header would carry; give it without")
 	}
 	return nil
 }

@@ -159,13 +159,19 @@ func TestEveryBadSecretOfEveryKey(t *testing.T) {
 			"SECRET words", "SECRET\twords", " SECRET", "SECRET ", "SECRET\u00e9", "SECRET\xff", "SECRET\nSECRET", "SECRET\u200b", "SECRET\x00",
 			"ek_rtd_SECRET", "EK_RTD_SECRET",
 		},
-		"clients.tokens.secret": {"SECRET", strings.Repeat("S", 31)},
+		"clients.tokens.secret":   {"SECRET", strings.Repeat("S", 31)},
+		"traces.headers[0].value": {"SECRET\x01words", " SECRET", "SECRET\t"},
 	}
 	dir := t.TempDir()
 	f := func(prefix, secret, suffix, named string, environ ...string) {
 		t.Helper()
 		doc := everySection()
 		doc[2].keys[0].items[0] = doc[2].keys[0].items[0][:1] // its key is put
+		if prefix == "traces.headers[0].value" {
+			doc[3].keys[1].items[0] = doc[3].keys[1].items[0][:1]
+		} else {
+			environ = append(environ, "KEY=sk-test-KEY")
+		}
 		if prefix != "clients.keys[0].key" {
 			put(t, &doc, "clients.keys[0].sha256", strings.Repeat("0a", 32))
 		}
@@ -209,8 +215,7 @@ func TestNoFileThatWouldBeWaitedFor(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	f := newFile()
-	f.Upstreams, f.Routes, f.Clients.Keys = []Upstream{{}}, []Route{{}}, []Key{{}}
+	f := oneOfEach()
 	var paths []string
 	walk(f.keys(), "", func(path string, k key) {
 		if strings.HasSuffix(k.name, "_file") {
@@ -219,6 +224,7 @@ func TestNoFileThatWouldBeWaitedFor(t *testing.T) {
 	})
 	doc := everySection()
 	doc[2].keys[0].items[0] = doc[2].keys[0].items[0][:1] // its key is in a file
+	doc[3].keys[1].items[0] = doc[3].keys[1].items[0][:1] // so is its value
 	for _, path := range paths {
 		put(t, &doc, path, pipe)
 	}
@@ -226,7 +232,7 @@ func TestNoFileThatWouldBeWaitedFor(t *testing.T) {
 	text, at := render(doc)
 	_, err := loadOnHost(text)
 	faults := AllFaults(err)
-	if len(faults) != len(paths) || len(paths) != 12 {
+	if len(faults) != len(paths) || len(paths) != 14 {
 		t.Errorf("%d keys name a file, %d faults", len(paths), len(faults))
 	}
 	for _, path := range paths {

@@ -101,6 +101,15 @@ type statsDocument struct {
 	Minute   *windowDocument                       `json:"last_minute"`
 	Interval *windowDocument                       `json:"last_interval"` // only in a watch, from the second look on
 	Targets  []targetDocument                      `json:"targets"`
+	Traces   tracesDocument                        `json:"traces"`
+}
+
+type tracesDocument struct {
+	On      bool              `json:"on"`
+	Failing bool              `json:"failing"`
+	Waiting uint64            `json:"waiting"`
+	Sent    uint64            `json:"sent"`
+	Dropped map[string]uint64 `json:"dropped"`
 }
 
 type summaryDocument struct {
@@ -184,6 +193,10 @@ func documentStats(s *rtdv1.Stats) statsDocument {
 		},
 		Minute: documentWindow(s.GetLastMinute()), Interval: documentWindow(s.GetLastInterval()),
 		Targets: make([]targetDocument, 0, len(s.GetTargets())),
+		Traces: tracesDocument{
+			On: s.GetTraces().GetOn(), Failing: s.GetTraces().GetFailing(), Waiting: s.GetTraces().GetWaiting(),
+			Sent: s.GetTraces().GetSent(), Dropped: counts(s.GetTraces().GetDropped()),
+		},
 	}
 	for _, target := range s.GetTargets() {
 		d.Targets = append(d.Targets, documentTarget(target))

@@ -80,6 +80,7 @@ func newFake(pools ...*rtdv1.Pool) *fake {
 				Down: &rtdv1.Flow{Frames: 98000, Messages: 97990, Bytes: 640 << 20, PingsAnswered: 200, AddedTotal: durationpb.New(4 * time.Second), AddedMax: durationpb.New(2 * time.Millisecond)},
 			},
 			Sessions: &rtdv1.SessionTotals{Open: 3, Accepted: 1216, Ended: 1213, Refused: map[string]uint64{"model_not_found": 2}, Responses: 4380, ResponseTotals: responseTotals(), Usage: usage(1)},
+			Traces:   &rtdv1.Traces{On: true, Waiting: 12, Sent: 14200, Dropped: map[string]uint64{"queue_full": 0, "not_sent": 0, "session_limit": 31}},
 			LastMinute: &rtdv1.Window{
 				Length: durationpb.New(time.Minute), Accepted: 31, Ended: 30, Responses: &rtdv1.ResponseTotals{Started: 90, Completed: 88, Interrupted: 2}, Usage: usage(3),
 				Phases: []*rtdv1.PhaseSummary{{Phase: rtdv1.Phase_PHASE_READY, Result: rtdv1.PoolResult_POOL_RESULT_HIT, Summary: summary(31, 84*time.Microsecond)}},

@@ -108,13 +108,27 @@ func (a *app) watchHeading(s *rtdv1.Stats, interval time.Duration) string {
 
 // statsScreen is everything `stats` says in one piece of text.
 func statsScreen(s *rtdv1.Stats) sheet {
-	return sheet{
+	parts := sheet{
 		poolTable(s.GetPools()),
 		phaseTable(s.GetPhases()),
 		sessionTotals(s.GetSessions()),
 		relayTable(s.GetRelay()),
 		memoryTable(s.GetMemory()),
 	}
+	if s.GetTraces().GetOn() {
+		parts = append(parts, tracesTable(s.GetTraces()))
+	}
+	return parts
+}
+
+func tracesTable(s *rtdv1.Traces) *table {
+	t := newTable("TRACES", ">SPANS SENT", ">WAITING", "DROPPED")
+	state := "ok"
+	if s.GetFailing() {
+		state = "failing"
+	}
+	t.add(state, humanCount(s.GetSent()), humanCount(s.GetWaiting()), breakdown(s.GetDropped()))
+	return t
 }
 
 // screenPhases are those that compare a hit with a miss; the documents have them all.

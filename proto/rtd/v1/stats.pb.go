@@ -1417,6 +1417,88 @@ func (x *Window) GetDown() *Flow {
 	return nil
 }
 
+// Traces counts the spans of sessions that are traced.
+type Traces struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Whether sessions are traced.
+	On bool `protobuf:"varint,1,opt,name=on,proto3" json:"on,omitempty"`
+	// Whether the receiver fails: the last batch was not taken.
+	Failing bool `protobuf:"varint,2,opt,name=failing,proto3" json:"failing,omitempty"`
+	// Spans that wait to be sent, or for the receiver's answer.
+	Waiting uint64 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	// Spans the receiver took since the start.
+	Sent uint64 `protobuf:"varint,4,opt,name=sent,proto3" json:"sent,omitempty"`
+	// Spans dropped since the start, by reason: queue_full, not_sent or session_limit.
+	Dropped       map[string]uint64 `protobuf:"bytes,5,rep,name=dropped,proto3" json:"dropped,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traces) Reset() {
+	*x = Traces{}
+	mi := &file_rtd_v1_stats_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traces) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traces) ProtoMessage() {}
+
+func (x *Traces) ProtoReflect() protoreflect.Message {
+	mi := &file_rtd_v1_stats_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traces.ProtoReflect.Descriptor instead.
+func (*Traces) Descriptor() ([]byte, []int) {
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Traces) GetOn() bool {
+	if x != nil {
+		return x.On
+	}
+	return false
+}
+
+func (x *Traces) GetFailing() bool {
+	if x != nil {
+		return x.Failing
+	}
+	return false
+}
+
+func (x *Traces) GetWaiting() uint64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Traces) GetSent() uint64 {
+	if x != nil {
+		return x.Sent
+	}
+	return 0
+}
+
+func (x *Traces) GetDropped() map[string]uint64 {
+	if x != nil {
+		return x.Dropped
+	}
+	return nil
+}
+
 // Stats is one snapshot.
 type Stats struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1437,13 +1519,14 @@ type Stats struct {
 	LastInterval *Window `protobuf:"bytes,9,opt,name=last_interval,json=lastInterval,proto3" json:"last_interval,omitempty"`
 	// Sorted by name.
 	Targets       []*TargetStats `protobuf:"bytes,10,rep,name=targets,proto3" json:"targets,omitempty"`
+	Traces        *Traces        `protobuf:"bytes,11,opt,name=traces,proto3" json:"traces,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Stats) Reset() {
 	*x = Stats{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[12]
+	mi := &file_rtd_v1_stats_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1538,7 @@ func (x *Stats) String() string {
 func (*Stats) ProtoMessage() {}
 
 func (x *Stats) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[12]
+	mi := &file_rtd_v1_stats_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1551,7 @@ func (x *Stats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Stats.ProtoReflect.Descriptor instead.
 func (*Stats) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{12}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Stats) GetTime() *timestamppb.Timestamp {
@@ -1541,6 +1624,13 @@ func (x *Stats) GetTargets() []*TargetStats {
 	return nil
 }
 
+func (x *Stats) GetTraces() *Traces {
+	if x != nil {
+		return x.Traces
+	}
+	return nil
+}
+
 type GetStatsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1549,7 +1639,7 @@ type GetStatsRequest struct {
 
 func (x *GetStatsRequest) Reset() {
 	*x = GetStatsRequest{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[13]
+	mi := &file_rtd_v1_stats_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1561,7 +1651,7 @@ func (x *GetStatsRequest) String() string {
 func (*GetStatsRequest) ProtoMessage() {}
 
 func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[13]
+	mi := &file_rtd_v1_stats_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1574,7 +1664,7 @@ func (x *GetStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsRequest.ProtoReflect.Descriptor instead.
 func (*GetStatsRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{13}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{14}
 }
 
 type GetStatsResponse struct {
@@ -1586,7 +1676,7 @@ type GetStatsResponse struct {
 
 func (x *GetStatsResponse) Reset() {
 	*x = GetStatsResponse{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[14]
+	mi := &file_rtd_v1_stats_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1688,7 @@ func (x *GetStatsResponse) String() string {
 func (*GetStatsResponse) ProtoMessage() {}
 
 func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[14]
+	mi := &file_rtd_v1_stats_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1701,7 @@ func (x *GetStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStatsResponse.ProtoReflect.Descriptor instead.
 func (*GetStatsResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{14}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *GetStatsResponse) GetStats() *Stats {
@@ -1631,7 +1721,7 @@ type WatchStatsRequest struct {
 
 func (x *WatchStatsRequest) Reset() {
 	*x = WatchStatsRequest{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[15]
+	mi := &file_rtd_v1_stats_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1643,7 +1733,7 @@ func (x *WatchStatsRequest) String() string {
 func (*WatchStatsRequest) ProtoMessage() {}
 
 func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[15]
+	mi := &file_rtd_v1_stats_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1656,7 +1746,7 @@ func (x *WatchStatsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsRequest.ProtoReflect.Descriptor instead.
 func (*WatchStatsRequest) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{15}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchStatsRequest) GetInterval() *durationpb.Duration {
@@ -1675,7 +1765,7 @@ type WatchStatsResponse struct {
 
 func (x *WatchStatsResponse) Reset() {
 	*x = WatchStatsResponse{}
-	mi := &file_rtd_v1_stats_proto_msgTypes[16]
+	mi := &file_rtd_v1_stats_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1777,7 @@ func (x *WatchStatsResponse) String() string {
 func (*WatchStatsResponse) ProtoMessage() {}
 
 func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_rtd_v1_stats_proto_msgTypes[16]
+	mi := &file_rtd_v1_stats_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1790,7 @@ func (x *WatchStatsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchStatsResponse.ProtoReflect.Descriptor instead.
 func (*WatchStatsResponse) Descriptor() ([]byte, []int) {
-	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{16}
+	return file_rtd_v1_stats_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchStatsResponse) GetStats() *Stats {
@@ -1851,7 +1941,16 @@ const file_rtd_v1_stats_proto_rawDesc = "" +
 	"\tresponses\x18\x05 \x01(\v2\x16.rtd.v1.ResponseTotalsR\tresponses\x12#\n" +
 	"\x05usage\x18\x06 \x01(\v2\r.rtd.v1.UsageR\x05usage\x12\x1c\n" +
 	"\x02up\x18\a \x01(\v2\f.rtd.v1.FlowR\x02up\x12 \n" +
-	"\x04down\x18\b \x01(\v2\f.rtd.v1.FlowR\x04down\"\xd1\x03\n" +
+	"\x04down\x18\b \x01(\v2\f.rtd.v1.FlowR\x04down\"\xd3\x01\n" +
+	"\x06Traces\x12\x0e\n" +
+	"\x02on\x18\x01 \x01(\bR\x02on\x12\x18\n" +
+	"\afailing\x18\x02 \x01(\bR\afailing\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\x04R\awaiting\x12\x12\n" +
+	"\x04sent\x18\x04 \x01(\x04R\x04sent\x125\n" +
+	"\adropped\x18\x05 \x03(\v2\x1b.rtd.v1.Traces.DroppedEntryR\adropped\x1a:\n" +
+	"\fDroppedEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\xf9\x03\n" +
 	"\x05Stats\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x121\n" +
 	"\x06uptime\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x06uptime\x12\"\n" +
@@ -1864,7 +1963,8 @@ const file_rtd_v1_stats_proto_rawDesc = "" +
 	"lastMinute\x123\n" +
 	"\rlast_interval\x18\t \x01(\v2\x0e.rtd.v1.WindowR\flastInterval\x12-\n" +
 	"\atargets\x18\n" +
-	" \x03(\v2\x13.rtd.v1.TargetStatsR\atargets\"\x11\n" +
+	" \x03(\v2\x13.rtd.v1.TargetStatsR\atargets\x12&\n" +
+	"\x06traces\x18\v \x01(\v2\x0e.rtd.v1.TracesR\x06traces\"\x11\n" +
 	"\x0fGetStatsRequest\"7\n" +
 	"\x10GetStatsResponse\x12#\n" +
 	"\x05stats\x18\x01 \x01(\v2\r.rtd.v1.StatsR\x05stats\"J\n" +
@@ -1915,7 +2015,7 @@ func file_rtd_v1_stats_proto_rawDescGZIP() []byte {
 }
 
 var file_rtd_v1_stats_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_rtd_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_rtd_v1_stats_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_rtd_v1_stats_proto_goTypes = []any{
 	(Phase)(0),                    // 0: rtd.v1.Phase
 	(*Summary)(nil),               // 1: rtd.v1.Summary
@@ -1930,68 +2030,72 @@ var file_rtd_v1_stats_proto_goTypes = []any{
 	(*Usage)(nil),                 // 10: rtd.v1.Usage
 	(*TargetStats)(nil),           // 11: rtd.v1.TargetStats
 	(*Window)(nil),                // 12: rtd.v1.Window
-	(*Stats)(nil),                 // 13: rtd.v1.Stats
-	(*GetStatsRequest)(nil),       // 14: rtd.v1.GetStatsRequest
-	(*GetStatsResponse)(nil),      // 15: rtd.v1.GetStatsResponse
-	(*WatchStatsRequest)(nil),     // 16: rtd.v1.WatchStatsRequest
-	(*WatchStatsResponse)(nil),    // 17: rtd.v1.WatchStatsResponse
-	nil,                           // 18: rtd.v1.SessionTotals.RefusedEntry
-	(*durationpb.Duration)(nil),   // 19: google.protobuf.Duration
-	(PoolResult)(0),               // 20: rtd.v1.PoolResult
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*Pool)(nil),                  // 22: rtd.v1.Pool
+	(*Traces)(nil),                // 13: rtd.v1.Traces
+	(*Stats)(nil),                 // 14: rtd.v1.Stats
+	(*GetStatsRequest)(nil),       // 15: rtd.v1.GetStatsRequest
+	(*GetStatsResponse)(nil),      // 16: rtd.v1.GetStatsResponse
+	(*WatchStatsRequest)(nil),     // 17: rtd.v1.WatchStatsRequest
+	(*WatchStatsResponse)(nil),    // 18: rtd.v1.WatchStatsResponse
+	nil,                           // 19: rtd.v1.SessionTotals.RefusedEntry
+	nil,                           // 20: rtd.v1.Traces.DroppedEntry
+	(*durationpb.Duration)(nil),   // 21: google.protobuf.Duration
+	(PoolResult)(0),               // 22: rtd.v1.PoolResult
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*Pool)(nil),                  // 24: rtd.v1.Pool
 }
 var file_rtd_v1_stats_proto_depIdxs = []int32{
-	19, // 0: rtd.v1.Summary.min:type_name -> google.protobuf.Duration
-	19, // 1: rtd.v1.Summary.p50:type_name -> google.protobuf.Duration
-	19, // 2: rtd.v1.Summary.p90:type_name -> google.protobuf.Duration
-	19, // 3: rtd.v1.Summary.p99:type_name -> google.protobuf.Duration
-	19, // 4: rtd.v1.Summary.p999:type_name -> google.protobuf.Duration
-	19, // 5: rtd.v1.Summary.max:type_name -> google.protobuf.Duration
-	19, // 6: rtd.v1.Summary.mean:type_name -> google.protobuf.Duration
+	21, // 0: rtd.v1.Summary.min:type_name -> google.protobuf.Duration
+	21, // 1: rtd.v1.Summary.p50:type_name -> google.protobuf.Duration
+	21, // 2: rtd.v1.Summary.p90:type_name -> google.protobuf.Duration
+	21, // 3: rtd.v1.Summary.p99:type_name -> google.protobuf.Duration
+	21, // 4: rtd.v1.Summary.p999:type_name -> google.protobuf.Duration
+	21, // 5: rtd.v1.Summary.max:type_name -> google.protobuf.Duration
+	21, // 6: rtd.v1.Summary.mean:type_name -> google.protobuf.Duration
 	0,  // 7: rtd.v1.PhaseSummary.phase:type_name -> rtd.v1.Phase
-	20, // 8: rtd.v1.PhaseSummary.result:type_name -> rtd.v1.PoolResult
+	22, // 8: rtd.v1.PhaseSummary.result:type_name -> rtd.v1.PoolResult
 	1,  // 9: rtd.v1.PhaseSummary.summary:type_name -> rtd.v1.Summary
 	4,  // 10: rtd.v1.Memory.marginal:type_name -> rtd.v1.MarginalMemory
 	5,  // 11: rtd.v1.Memory.peaks:type_name -> rtd.v1.MemoryPeaks
-	19, // 12: rtd.v1.Flow.added_total:type_name -> google.protobuf.Duration
-	19, // 13: rtd.v1.Flow.added_max:type_name -> google.protobuf.Duration
+	21, // 12: rtd.v1.Flow.added_total:type_name -> google.protobuf.Duration
+	21, // 13: rtd.v1.Flow.added_max:type_name -> google.protobuf.Duration
 	6,  // 14: rtd.v1.Relay.up:type_name -> rtd.v1.Flow
 	6,  // 15: rtd.v1.Relay.down:type_name -> rtd.v1.Flow
-	18, // 16: rtd.v1.SessionTotals.refused:type_name -> rtd.v1.SessionTotals.RefusedEntry
+	19, // 16: rtd.v1.SessionTotals.refused:type_name -> rtd.v1.SessionTotals.RefusedEntry
 	9,  // 17: rtd.v1.SessionTotals.response_totals:type_name -> rtd.v1.ResponseTotals
 	10, // 18: rtd.v1.SessionTotals.usage:type_name -> rtd.v1.Usage
 	9,  // 19: rtd.v1.TargetStats.responses:type_name -> rtd.v1.ResponseTotals
 	10, // 20: rtd.v1.TargetStats.usage:type_name -> rtd.v1.Usage
 	2,  // 21: rtd.v1.TargetStats.phases:type_name -> rtd.v1.PhaseSummary
-	19, // 22: rtd.v1.Window.length:type_name -> google.protobuf.Duration
+	21, // 22: rtd.v1.Window.length:type_name -> google.protobuf.Duration
 	2,  // 23: rtd.v1.Window.phases:type_name -> rtd.v1.PhaseSummary
 	9,  // 24: rtd.v1.Window.responses:type_name -> rtd.v1.ResponseTotals
 	10, // 25: rtd.v1.Window.usage:type_name -> rtd.v1.Usage
 	6,  // 26: rtd.v1.Window.up:type_name -> rtd.v1.Flow
 	6,  // 27: rtd.v1.Window.down:type_name -> rtd.v1.Flow
-	21, // 28: rtd.v1.Stats.time:type_name -> google.protobuf.Timestamp
-	19, // 29: rtd.v1.Stats.uptime:type_name -> google.protobuf.Duration
-	22, // 30: rtd.v1.Stats.pools:type_name -> rtd.v1.Pool
-	2,  // 31: rtd.v1.Stats.phases:type_name -> rtd.v1.PhaseSummary
-	3,  // 32: rtd.v1.Stats.memory:type_name -> rtd.v1.Memory
-	7,  // 33: rtd.v1.Stats.relay:type_name -> rtd.v1.Relay
-	8,  // 34: rtd.v1.Stats.sessions:type_name -> rtd.v1.SessionTotals
-	12, // 35: rtd.v1.Stats.last_minute:type_name -> rtd.v1.Window
-	12, // 36: rtd.v1.Stats.last_interval:type_name -> rtd.v1.Window
-	11, // 37: rtd.v1.Stats.targets:type_name -> rtd.v1.TargetStats
-	13, // 38: rtd.v1.GetStatsResponse.stats:type_name -> rtd.v1.Stats
-	19, // 39: rtd.v1.WatchStatsRequest.interval:type_name -> google.protobuf.Duration
-	13, // 40: rtd.v1.WatchStatsResponse.stats:type_name -> rtd.v1.Stats
-	14, // 41: rtd.v1.StatsService.GetStats:input_type -> rtd.v1.GetStatsRequest
-	16, // 42: rtd.v1.StatsService.WatchStats:input_type -> rtd.v1.WatchStatsRequest
-	15, // 43: rtd.v1.StatsService.GetStats:output_type -> rtd.v1.GetStatsResponse
-	17, // 44: rtd.v1.StatsService.WatchStats:output_type -> rtd.v1.WatchStatsResponse
-	43, // [43:45] is the sub-list for method output_type
-	41, // [41:43] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	20, // 28: rtd.v1.Traces.dropped:type_name -> rtd.v1.Traces.DroppedEntry
+	23, // 29: rtd.v1.Stats.time:type_name -> google.protobuf.Timestamp
+	21, // 30: rtd.v1.Stats.uptime:type_name -> google.protobuf.Duration
+	24, // 31: rtd.v1.Stats.pools:type_name -> rtd.v1.Pool
+	2,  // 32: rtd.v1.Stats.phases:type_name -> rtd.v1.PhaseSummary
+	3,  // 33: rtd.v1.Stats.memory:type_name -> rtd.v1.Memory
+	7,  // 34: rtd.v1.Stats.relay:type_name -> rtd.v1.Relay
+	8,  // 35: rtd.v1.Stats.sessions:type_name -> rtd.v1.SessionTotals
+	12, // 36: rtd.v1.Stats.last_minute:type_name -> rtd.v1.Window
+	12, // 37: rtd.v1.Stats.last_interval:type_name -> rtd.v1.Window
+	11, // 38: rtd.v1.Stats.targets:type_name -> rtd.v1.TargetStats
+	13, // 39: rtd.v1.Stats.traces:type_name -> rtd.v1.Traces
+	14, // 40: rtd.v1.GetStatsResponse.stats:type_name -> rtd.v1.Stats
+	21, // 41: rtd.v1.WatchStatsRequest.interval:type_name -> google.protobuf.Duration
+	14, // 42: rtd.v1.WatchStatsResponse.stats:type_name -> rtd.v1.Stats
+	15, // 43: rtd.v1.StatsService.GetStats:input_type -> rtd.v1.GetStatsRequest
+	17, // 44: rtd.v1.StatsService.WatchStats:input_type -> rtd.v1.WatchStatsRequest
+	16, // 45: rtd.v1.StatsService.GetStats:output_type -> rtd.v1.GetStatsResponse
+	18, // 46: rtd.v1.StatsService.WatchStats:output_type -> rtd.v1.WatchStatsResponse
+	45, // [45:47] is the sub-list for method output_type
+	43, // [43:45] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_rtd_v1_stats_proto_init() }
@@ -2008,7 +2112,7 @@ func file_rtd_v1_stats_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rtd_v1_stats_proto_rawDesc), len(file_rtd_v1_stats_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
