@@ -185,7 +185,7 @@ func (s *session) traceEnded(p *progress) {
 	}
 	s.traceRoute()
 	c := s.end.Counters
-	t.Ended = s.endedAt
+	t.Ended = s.end.at
 	if ready := time.Duration(s.ready.Load()); ready != 0 { // an end can be quicker than its begin
 		t.Ready = s.accepted.Add(ready)
 	}
@@ -246,7 +246,10 @@ func (s *session) traceField() []any {
 // traceRoute takes what is known of a request as soon as it was admitted.
 func (s *session) traceRoute() {
 	t := s.trace
-	t.Key, t.Model, t.Bypass = s.key, s.model, s.bypassed
+	t.Key, t.Model = s.key, s.model
+	if s.bypassed != nil {
+		t.Bypass = *s.bypassed
+	}
 	t.Handshake = trace.Stretch{From: s.accepted, To: s.accepted.Add(s.admitted)}
 	if s.admitted == 0 {
 		t.Handshake.To = time.Now()
