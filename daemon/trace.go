@@ -185,10 +185,7 @@ func (s *session) traceEnded(p *progress) {
 	}
 	s.traceRoute()
 	c := s.end.Counters
-	t.Ended = s.end.at
-	if ready := time.Duration(s.ready.Load()); ready != 0 { // an end can be quicker than its begin
-		t.Ready = s.accepted.Add(ready)
-	}
+	t.Ready, t.Ended = s.accepted.Add(time.Duration(s.ready.Load())), s.end.at
 	if p.firstFrame != 0 {
 		t.FirstFrame = s.daemon.epoch.Add(p.firstFrame)
 	}

@@ -67,7 +67,6 @@ func TestTheTracesOfAHitAMissAndABypass(t *testing.T) {
 		if got := h.Get("Rtd-Pool"); got != result {
 			t.Fatalf("%s, want %s", got, result)
 		}
-		r.awaitOpen(h.Get(headerSession))
 		c.SendText("hello")
 		c.ExpectText("hello")
 		r.finish(c)
