@@ -139,7 +139,7 @@ func (s *session) traceUpstream() {
 		return // its dial was over before the client came
 	}
 	if s.lease != nil {
-		t.Dial.From, t.Dial.Host = s.lease.Started(), hostOf(s.daemon.targetURL(s.pool.Key()))
+		t.Dial.From, t.Dial.Host = s.lease.Started(), hostOf(s.daemon.served(s.pool.Key()).url)
 	}
 	w := s.upstream
 	t.Dial.DNS, t.Dial.TCP, t.Dial.TLS, t.Dial.Upgrade, t.Dial.Ready = w.timing.DNS, w.timing.TCP, w.timing.TLS, w.timing.Upgrade, w.ready
@@ -190,6 +190,9 @@ func (s *session) traceEnded(p *progress) {
 		t.FirstFrame = s.daemon.epoch.Add(p.firstFrame)
 	}
 	t.Upstream = s.daemon.redact.String(s.upstream.info.ID)
+	if preset := s.upstream.preset; preset != nil {
+		t.Preset = preset.Name
+	}
 	t.FramesUp, t.FramesDown = int64(c.Frames[relay.Up]), int64(c.Frames[relay.Down])
 	t.BytesUp, t.BytesDown = int64(c.Bytes[relay.Up]), int64(c.Bytes[relay.Down])
 	t.Turns, t.TokensIn, t.TokensOut = int64(p.whole.count), p.usage.Input, p.usage.Output
@@ -250,10 +253,13 @@ func (s *session) traceRoute() {
 	t.Handshake = trace.Stretch{From: s.accepted, To: s.accepted.Add(s.admitted)}
 	if s.admitted == 0 {
 		t.Handshake.To = time.Now()
-		return
 	}
-	t.Target, t.Provider = s.target(), s.route.endpoint.Dialect
+	if s.route != nil { // none for an unknown model, also one that a reload made unknown
+		t.Provider = s.route.endpoint.Dialect
+	}
 	if s.upstream != nil {
-		t.Pool = s.result.String()
+		t.Target, t.Pool = s.target(), s.result.String()
+	} else if s.pool != nil {
+		t.Target = s.pool.Name()
 	}
 }

@@ -39,6 +39,7 @@ type Record struct {
 	Pool                         string // hit, miss or bypass
 	Bypass                       string // why
 	Upstream                     string // the upstream's name for the session
+	Preset                       string // it was configured with
 
 	Status  int    // of the HTTP answer
 	Refusal string // code of the answer that was no 101

@@ -137,6 +137,7 @@ func (s *Session) attributes() []attribute.KeyValue {
 	a.text("rtd.pool.result", s.Pool)
 	a.text("rtd.bypass.reason", s.Bypass)
 	a.text("rtd.upstream.session.id", s.Upstream)
+	a.text("rtd.preset", s.Preset)
 	a.text("rtd.refusal.code", s.Refusal)
 	a.text("rtd.ended_by", s.EndedBy)
 	a.number("rtd.close.code", int64(s.Code))
