@@ -276,11 +276,11 @@ func TestCaseC7ReplacementsComeBeforeRetirement(t *testing.T) {
 		wiretest.Ready(c)
 	})
 	r := startRig(t, up, 10, func(c *Config) {
-		c.Routes[0].Pool.MaxAge = 1200 * time.Millisecond
-		c.Routes[0].Pool.AgeJitter = 400 * time.Millisecond
+		c.Routes[0].Pool.MaxAge = 3 * time.Second
+		c.Routes[0].Pool.AgeJitter = time.Second
 	})
 	r.awaitIdle(10)
-	for until := time.Now().Add(4 * time.Second); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(7 * time.Second); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
 		if n := r.pool().Stats().Idle; n < 8 {
 			t.Fatalf("%d warm, want at least 8 throughout; %+v", n, r.pool().Stats())
 		}
