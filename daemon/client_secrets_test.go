@@ -139,6 +139,7 @@ func TestATokenIsNoClientSecret(t *testing.T) {
 	if result != "hit" {
 		t.Errorf("a token got a %s", result)
 	}
+	r.awaitAllIdle(2) // the replacement was dialled too
 	for i := range up.Dials() {
 		if head := up.Conn(i + 1).Head(); strings.Contains(head, "ek_rtd_") || !strings.Contains(head, testKey) {
 			t.Errorf("the upstream got\n%s", head)

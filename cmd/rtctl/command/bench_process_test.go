@@ -205,7 +205,7 @@ func TestBenchSelfSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestBenchToAReaderThatLeaves(t *testing.T) {
-	cmd := benchProcess(t, nil, "--url", upstream(t, sim.Config{}), "-n", "2", "-o", "csv")
+	cmd := benchProcess(t, nil, "--url", upstream(t, sim.Config{}), "-n", "2", "-o", "csv", "--max-late", "10s")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
