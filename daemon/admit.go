@@ -87,6 +87,9 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 	if badAsk != nil {
 		return ask, badAsk
 	}
+	if tellsSecret(ask) {
+		return ask, errMisplaced
+	}
 	if d.sessions.isClosed() {
 		return ask, errDraining
 	}
@@ -103,6 +106,23 @@ func (d *Daemon) admit(set *settings, s *session, req *wire.Request) (dialect.As
 	}
 	s.limits = d.limits
 	return ask, nil
+}
+
+// tellsSecret reports whether what goes to the provider beside the credential holds a token of the gateway's, or what the client
+// was let in with.
+func tellsSecret(ask dialect.Ask) bool {
+	own := ask.Credential.Reveal()
+	tells := func(v string) bool {
+		return strings.Contains(strings.ToLower(v), auth.TokenPrefix) || len(own) >= redact.MinSecret && strings.Contains(v, own)
+	}
+	for _, values := range []map[string][]string{ask.ExtraQuery, ask.Header} {
+		for name, list := range values {
+			if tells(name) || slices.ContainsFunc(list, tells) {
+				return true
+			}
+		}
+	}
+	return tells(ask.CallID)
 }
 
 // maxRequestID bounds an X-Request-Id in bytes.

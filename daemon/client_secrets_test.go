@@ -147,6 +147,31 @@ func TestATokenIsNoClientSecret(t *testing.T) {
 	}
 }
 
+// What lets a client in goes nowhere else, whatever it is called there.
+func TestATokenIsNotToldToTheProvider(t *testing.T) {
+	up := secretUpstream(t)
+	r := startRig(t, up, 0, taking, keyed())
+	const token, path = "ek_rtd_minted-here", "/v1/realtime?model=mock"
+	f := func(target, credential string, lines ...string) {
+		t.Helper()
+		r.refused(http.StatusBadRequest, "invalid_parameter", wiretest.HSWith(target, append(lines, bearer+credential)...))
+	}
+	f(path+"&page="+token, providerSecret)
+	f(path+"&page=x&page=x-EK_RTD_minted", providerSecret)
+	f(path+"&"+token+"=1", providerSecret)
+	f("/v1/realtime?call_id="+token, providerSecret)
+	f(path, providerSecret, "OpenAI-Organization: "+token)
+	f(path, providerSecret, "Sec-WebSocket-Protocol: realtime, openai-project."+token)
+	f(path+"&page="+clientKey, clientKey)
+	f(path, clientKey, "OpenAI-Safety-Identifier: "+clientKey)
+	if n := up.Dials(); n != 0 {
+		t.Errorf("%d dials", n)
+	}
+	r.session(bearer+providerSecret, "OpenAI-Organization: org-client")
+	r.stop()
+	silent(t, "the log", r.log.String(), token, clientKey)
+}
+
 func TestClientSecretsAreLimitedAsAnybody(t *testing.T) {
 	up := secretUpstream(t)
 	r := startRig(t, up, 0, taking, keyed(), func(c *Config) { c.MaxSessions = 1 })

@@ -54,6 +54,7 @@ var (
 	errBadOrigin     = &refusal{http.StatusForbidden, "origin_not_allowed", "this origin may not connect; list it in the gateway's allowed origins", 0}
 	errClientSecret  = &refusal{http.StatusUnauthorized, "invalid_api_key", "a client secret of the provider is not taken for this model; present an API key or a token of the gateway, or set allow_client_secrets on the gateway's route", 0}
 	errCallPreset    = &refusal{http.StatusBadRequest, "invalid_parameter", "a preset does not go with call_id, whose session is configured already; leave one of them out", 0}
+	errMisplaced     = &refusal{http.StatusBadRequest, "invalid_parameter", "a query parameter or an OpenAI-* header holds a token or the API key, and would go to the provider; present it in an Authorization header alone", 0}
 	errInternal      = &refusal{http.StatusInternalServerError, "internal_error", "the gateway failed; see its log", 0}
 )
 

@@ -164,7 +164,12 @@ func ClientKey(key string) error {
 const tokenPrefix = "ek_rtd_"
 
 // APIKey refuses a key that no header carries as it is.
-func APIKey(key string) error { return inHeader("key", key) }
+func APIKey(key string) error {
+	if strings.HasPrefix(key, "\ufeff") {
+		return errors.New("the key begins with a byte order mark, as some editors put it before a text; take it off")
+	}
+	return inHeader("key", key)
+}
 
 // HeaderValue refuses a value that no header carries as it is.
 func HeaderValue(v string) error { return inHeader("value", v) }

@@ -242,3 +242,20 @@ func TestNoFileThatWouldBeWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// A key that came with the habits of an editor would be refused by the provider, which says less.
+func TestAPIKeysThatNoHeaderCarries(t *testing.T) {
+	f := func(key string, good bool) {
+		t.Helper()
+		if err := APIKey(key); (err == nil) != good || err != nil && strings.Contains(err.Error(), "sk-test") {
+			t.Errorf("%q: %v", key, err)
+		}
+	}
+	f("sk-test-KEY", true)
+	f("two words", true)
+	f("sk-test-K\u00c9Y", true)
+	f("\ufeffsk-test-KEY", false)
+	f("sk-test-KEY ", false)
+	f("sk-test-KEY\nsk-test-OTHER", false)
+	f("sk-test-KEY\x00", false)
+}
