@@ -51,8 +51,8 @@ func (l *loader) check() {
 	for i := range l.file.Upstreams {
 		l.checkUpstream(i)
 	}
-	l.checkPresets()
 	l.checkRoutes()
+	l.checkPresets()
 	l.checkClients()
 	l.checkTLS()
 	l.checkControl()
@@ -343,11 +343,14 @@ func (l *loader) checkClients() {
 
 // checkKeyModels reports models of a key that nobody could ask for.
 func (l *loader) checkKeyModels(path string, k Key) {
-	if l.isBad("routes") {
+	if l.hasFault("routes") {
 		return
 	}
 	var routed []string
-	for _, r := range l.file.Routes {
+	for i, r := range l.file.Routes {
+		if route := index("routes", i); l.hasFault(route) || l.isBad(route+".models") {
+			return
+		}
 		routed = append(routed, r.Models...)
 	}
 	for i, m := range k.Models {
@@ -373,11 +376,14 @@ func (l *loader) checkPresets() {
 }
 
 func (l *loader) checkRoutePreset(path, name string) {
-	if name == "" || l.isBad(path, "presets") {
+	if name == "" || l.isBad(path) || l.hasFault("presets") {
 		return
 	}
 	var known []string
-	for _, p := range l.file.Presets {
+	for i, p := range l.file.Presets {
+		if preset := index("presets", i); l.hasFault(preset) || l.isBad(preset+".name") {
+			return
+		}
 		known = append(known, p.Name)
 	}
 	switch {

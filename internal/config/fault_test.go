@@ -215,6 +215,8 @@ func TestWhatDoesNotGoTogether(t *testing.T) {
 	f(plain+"clients: {keys: [{name: a, key_env: A}, {name: a, key_env: B}]}\n", `rtd.yaml:7:48: clients.keys[1].name: "a" is the name of clients.keys[0] too; give each its own`)
 	f(plain+"clients: {keys: [{name: a, key_env: A, sha256: "+strings.Repeat("0a", 32)+"}]}\n", "rtd.yaml:7:48: clients.keys[0].sha256: key_env names the same key; keep one of them")
 	f(plain+"clients: {keys: [{name: a, key_env: A, models: [gpt-realtme]}]}\n", `rtd.yaml:7:49: clients.keys[0].models[0]: no route has the model "gpt-realtme"; did you mean gpt-realtime?`)
+	f(plain+"    pool: {size: -1}\nclients: {keys: [{name: a, key_env: A, models: [gpt-realtme]}]}\n", "rtd.yaml:7:18: routes[0].pool.size: \"-1\" is not between 0 and 1000000",
+		`rtd.yaml:8:49: clients.keys[0].models[0]: no route has the model "gpt-realtme"; did you mean gpt-realtime?`)
 	f(plain+"clients: {keys: [{name: a, key_env: A, connects_per_second: 0.0009}]}\n",
 		"rtd.yaml:7:61: clients.keys[0].connects_per_second: 0.0009 is less than 0.001, four in an hour; use 0 for any rate")
 	f(plain + "clients: {keys: [{name: a, key_env: A, connects_per_second: 0.001}]}\n")

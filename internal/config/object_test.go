@@ -60,6 +60,11 @@ func TestFaultsOfPresets(t *testing.T) {
 	expectFaults(t, route, `rtd.yaml:6:13: routes[0].preset: there is no preset "supprt"; there is none under presets`)
 	expectFaults(t, route+presetHead+" {a: b}\n  - name: support\n    session: {a: b}\n",
 		`rtd.yaml:6:13: routes[0].preset: there is no preset "supprt"; there are p, support; did you mean support?`)
+	expectFaults(t, route+presetHead+" {}\n  - name: p\n    session: {a: b}\n", // what is wrong with a preset says nothing of which there are
+		`rtd.yaml:6:13: routes[0].preset: there is no preset "supprt"; there are p, p`,
+		`rtd.yaml:10:5: presets[0].session: is empty; give it at least one key`,
+		`rtd.yaml:11:11: presets[1].name: "p" is the name of presets[0] too; give each its own`)
+	expectFaults(t, route+"presets:\n  - name: a b\n    session: {a: b}\n", `rtd.yaml:9:11: presets[0].name: "a b" is not 1 to 64 visible ASCII characters`)
 }
 
 func TestAPresetFromTheEnvironment(t *testing.T) {
