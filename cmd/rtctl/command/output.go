@@ -75,6 +75,7 @@ type table struct {
 	heading []string
 	right   []bool
 	rows    [][]string
+	words   int // widest that the last column may be; 0: as wide as its cells
 }
 
 // newTable takes headings; one that begins with '>' is aligned to the right.
@@ -101,10 +102,35 @@ func (t *table) widths() []int {
 	return widths
 }
 
+// lines are the heading and the rows; one whose last cell does not fit goes on in lines that have nothing else.
+func (t *table) lines() [][]string {
+	lines := append([][]string{t.heading}, t.rows...)
+	if t.words == 0 {
+		return lines
+	}
+	var all [][]string
+	for _, line := range lines {
+		last := len(line) - 1
+		if utf8.RuneCountInString(line[last]) <= t.words {
+			all = append(all, line)
+			continue
+		}
+		for i, part := range wrap(line[last], t.words) {
+			next := make([]string, len(line))
+			if i == 0 {
+				copy(next, line)
+			}
+			next[last] = part
+			all = append(all, next)
+		}
+	}
+	return all
+}
+
 func (t *table) String() string {
 	widths := t.widths()
 	var b strings.Builder
-	for _, line := range append([][]string{t.heading}, t.rows...) {
+	for _, line := range t.lines() {
 		var text strings.Builder
 		for i, cell := range line {
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))

@@ -25,6 +25,25 @@ func TestTablesFit(t *testing.T) {
 	f(10, "POOL +2  STATE  IDLE  HITS")
 }
 
+// The words of a last column stay below their heading.
+func TestWordsFit(t *testing.T) {
+	f := func(width int, want string) {
+		t.Helper()
+		table := newTable("MEMORY", ">NOW", "")
+		table.add("resident", "25.0 MiB", "20.7 MiB before the first session")
+		table.add("cgroup", "1.26 GiB", "no limit")
+		sheet{table}.fit(width)
+		if got := table.String(); got != want {
+			t.Errorf("%d columns:\n%s\nwant\n%s", width, got, want)
+		}
+	}
+	whole := "MEMORY         NOW\nresident  25.0 MiB  20.7 MiB before the first session\ncgroup    1.26 GiB  no limit\n"
+	f(53, whole)
+	f(52, "MEMORY         NOW\nresident  25.0 MiB  20.7 MiB before the first\n                    session\ncgroup    1.26 GiB  no limit\n")
+	f(36, "MEMORY         NOW\nresident  25.0 MiB  20.7 MiB before\n                    the first\n                    session\ncgroup    1.26 GiB  no limit\n")
+	f(35, whole) // too narrow for columns: the terminal breaks the lines
+}
+
 func TestHumanDuration(t *testing.T) {
 	f := func(d time.Duration, want string) {
 		t.Helper()

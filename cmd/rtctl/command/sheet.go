@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // sheet is what a command shows people: tables, fields and lines of text, one below the other.
@@ -54,6 +55,35 @@ func (t *table) fit(width int) {
 	if dropped > 0 {
 		t.heading[0] += fmt.Sprintf(" +%d", dropped)
 	}
+	t.fitWords(width)
+}
+
+// minWords is the least width of a column of words that is worth keeping as one.
+const minWords = 16
+
+// fitWords has the words of the last column continue below themselves where they would not fit into a terminal.
+func (t *table) fitWords(width int) {
+	last := len(t.heading) - 1
+	room := width
+	for _, w := range t.widths()[:last] {
+		room -= w + len("  ")
+	}
+	if !t.right[last] && room >= minWords {
+		t.words = room
+	}
+}
+
+// wrap breaks text between words into lines of at most width; a longer word has a line of its own.
+func wrap(text string, width int) []string {
+	var lines []string
+	for _, word := range strings.Fields(text) {
+		if n := len(lines) - 1; n >= 0 && utf8.RuneCountInString(lines[n])+len(" ")+utf8.RuneCountInString(word) <= width {
+			lines[n] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
 }
 
 // idle reports whether a column has nothing but zeros.
