@@ -52,7 +52,7 @@ func poolScreen(p *rtdv1.Pool) *fields {
 	f.add("active", "%s", number(p.GetActive()))
 	f.add("closing", "%s", number(p.GetClosing()))
 	f.add("waiting", "%s", plural(p.GetWaiting(), "client"))
-	f.add("takes", "%s: %s hits, %s misses, hit rate %s", humanCount(p.GetTakes()), humanCount(p.GetHits()), humanCount(p.GetMisses()),
+	f.add("takes", "%s: hits %s, misses %s, hit rate %s", humanCount(p.GetTakes()), humanCount(p.GetHits()), humanCount(p.GetMisses()),
 		share(p.GetHits(), p.GetHits()+p.GetMisses()))
 	f.add("dials", "%s", humanCount(p.GetDials()))
 	f.add("failed", "%s", breakdown(p.GetDialsFailed()))
