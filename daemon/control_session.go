@@ -40,16 +40,18 @@ func (s *sessionService) ListSessions(_ context.Context, req *rtdv1.ListSessions
 	all := s.d.sessions.list() // by id, so that the last id of a page is where the next one goes on
 	all = all[sort.Search(len(all), func(i int) bool { return all[i].id > req.GetPageToken() }):]
 	resp := &rtdv1.ListSessionsResponse{}
+	var page []*session
 	for _, one := range all {
 		if p := req.GetPool(); p != "" && (one.pool == nil || p != one.pool.Name() && p != one.pool.Key()) {
 			continue
 		}
-		if len(resp.Sessions) == size {
-			resp.NextPageToken = resp.Sessions[size-1].GetId()
+		if len(page) == size {
+			resp.NextPageToken = page[size-1].id
 			break
 		}
-		resp.Sessions = append(resp.Sessions, one.message())
+		page = append(page, one)
 	}
+	resp.Sessions = messages(page)
 	return resp, nil
 }
 
@@ -82,8 +84,8 @@ func (s *sessionService) CloseSession(_ context.Context, req *rtdv1.CloseSession
 func (s *sessionService) WatchSessions(_ *rtdv1.WatchSessionsRequest, stream grpc.ServerStreamingServer[rtdv1.WatchSessionsResponse]) error {
 	w, present := s.d.watchers.add(s.d.sessions)
 	defer s.d.watchers.remove(w)
-	for _, one := range present {
-		m := &rtdv1.WatchSessionsResponse{Event: rtdv1.WatchSessionsResponse_EVENT_PRESENT, Session: one.message()}
+	for _, one := range messages(present) {
+		m := &rtdv1.WatchSessionsResponse{Event: rtdv1.WatchSessionsResponse_EVENT_PRESENT, Session: one}
 		if err := stream.Send(m); err != nil {
 			return err
 		}
@@ -123,17 +125,28 @@ type look struct {
 	end      *ending       // nil while it lives
 }
 
-func (s *session) look() (l look) {
-	if s.over.Load() {
-		return look{progress: s.progress.copy(s), counters: s.end.Counters, end: s.end}
+// looks looks at sessions as they are now; those that live show themselves on their pollers.
+func looks(sessions []*session) []look {
+	seen := make([]look, len(sessions))
+	var live []*relay.Session
+	var places []int
+	for n, s := range sessions {
+		if s.over.Load() {
+			seen[n] = look{progress: s.progress.copy(s), end: s.end}
+			continue
+		}
+		live, places = append(live, s.upstream.relay), append(places, n)
 	}
-	s.upstream.relay.Inspect(func(at time.Duration, c relay.Counters) {
-		l = look{s.progress.copy(s), c, at, s.end}
+	relay.InspectEach(live, func(n int, at time.Duration, c relay.Counters) {
+		s := sessions[places[n]]
+		seen[places[n]] = look{s.progress.copy(s), c, at, s.end}
 	})
-	if l.end != nil {
-		l.counters = l.end.Counters
+	for n := range seen {
+		if l := &seen[n]; l.end != nil {
+			l.counters = l.end.Counters
+		}
 	}
-	return l
+	return seen
 }
 
 // age is the time since the client was accepted, up to the end.
@@ -157,8 +170,19 @@ func (s *session) state(l look) rtdv1.SessionState {
 }
 
 // message describes the session as it is now.
-func (s *session) message() *rtdv1.Session {
-	now := s.look()
+func (s *session) message() *rtdv1.Session { return messages([]*session{s})[0] }
+
+// messages describes sessions as they are now, in their order.
+func messages(sessions []*session) []*rtdv1.Session {
+	seen := looks(sessions)
+	list := make([]*rtdv1.Session, len(sessions))
+	for n, s := range sessions {
+		list[n] = s.describe(seen[n])
+	}
+	return list
+}
+
+func (s *session) describe(now look) *rtdv1.Session {
 	m := &rtdv1.Session{
 		Id: s.id, State: s.state(now), Target: s.target(), Result: poolResults[s.result],
 		ClientAddress: s.client.String(), UpstreamSessionId: s.upstream.info.ID,
