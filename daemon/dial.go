@@ -114,20 +114,22 @@ func (e *redactedError) Unwrap() error { return e.err }
 // bytes that came behind them.
 func (w *warm) open(ctx context.Context, up *wire.Upstream) (prelude, pending []byte, err error) {
 	stop := context.AfterFunc(ctx, func() { up.Conn.SetDeadline(time.Unix(1, 0)) })
-	defer func() {
-		if !stop() && err != nil {
-			err = fmt.Errorf("ready: %w", context.Cause(ctx))
+	because := func(err error) error {
+		if !stop() {
+			return fmt.Errorf("ready: %w", context.Cause(ctx))
 		}
-	}()
+		return err
+	}
 	o := opening{conn: up.Conn, in: frameReader{conn: up.Conn, buf: up.Early}}
 	if w.info, err = o.await(w.from.dialect.NewReady()); err != nil {
-		return nil, nil, err
+		return nil, nil, because(err)
 	}
 	if w.preset != nil {
 		if err := o.apply(w.from.dialect.Preset(w.preset)); err != nil {
-			return nil, nil, &dialect.PresetError{Name: w.preset.Name, Err: err}
+			return nil, nil, &dialect.PresetError{Name: w.preset.Name, Err: because(err)}
 		}
 	}
+	stop()
 	return o.prelude, o.in.rest(), nil
 }
 

@@ -132,6 +132,9 @@ func (set *settings) readWish(body []byte) (wish auth.Wish, err error) {
 	if _, err := d.Token(); err != io.EOF {
 		return wish, badMint("the body goes on behind its JSON object; send one object alone")
 	}
+	if name := repeated(body); name != "" {
+		return wish, badMint("the field %.80q is given more than once, which others may read differently; keep one", name)
+	}
 	wish = auth.Wish{Preset: b.Preset, Origin: b.Origin, Uses: b.MaxUses}
 	if e := b.ExpiresAfter; e != nil {
 		if e.Anchor != "" && e.Anchor != "created_at" {
@@ -157,6 +160,35 @@ func (set *settings) readWish(body []byte) (wish auth.Wish, err error) {
 		}
 	}
 	return set.checkWish(wish)
+}
+
+// repeated is the name of a member that an object in valid JSON has twice, whatever its case, as it is read here; "" for none.
+// What a token is bound to must not depend on which of the two counts.
+func repeated(body []byte) string {
+	d := json.NewDecoder(bytes.NewReader(body))
+	var seen []map[string]bool // by depth; nil in an array
+	isName := false            // the next token, if it is a string
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		switch name, isString := t.(string); {
+		case t == json.Delim('{'):
+			seen = append(seen, map[string]bool{})
+		case t == json.Delim('['):
+			seen = append(seen, nil)
+		case t == json.Delim('}'), t == json.Delim(']'):
+			seen = seen[:len(seen)-1]
+		case isName && isString:
+			if name = strings.ToLower(strings.ToUpper(name)); seen[len(seen)-1][name] {
+				return name
+			}
+			seen[len(seen)-1][name], isName = true, false
+			continue
+		}
+		isName = len(seen) > 0 && seen[len(seen)-1] != nil
+	}
 }
 
 // checkWish refuses a token that would open nothing here. A model that is the only one need not be named.

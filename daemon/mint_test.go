@@ -137,6 +137,12 @@ func TestWhatIsWrongWithAWishIsSaidInItsOwnWords(t *testing.T) {
 	f(strings.Repeat("[", 16000), "the body is not JSON at its byte 10001; correct it, or send none")
 	f(`{}{}`, "the body goes on behind its JSON object; send one object alone")
 	f(`{}}`, "the body goes on behind its JSON object; send one object alone")
+	const twice = "the field %q is given more than once, which others may read differently; keep one"
+	f(`{"preset":"a","preset":""}`, fmt.Sprintf(twice, "preset"))
+	f(`{"preset":"a","max_uses":2,"Preſet":null}`, fmt.Sprintf(twice, "preset"))
+	f(`{"session":{"model":"mock","model":"mock"}}`, fmt.Sprintf(twice, "model"))
+	f(`{"expires_after":{"seconds":9,"Seconds":8}}`, fmt.Sprintf(twice, "seconds"))
+	f(`{"session":{"x":[{"y":[1,"a","a"]},{"y":2,"z":"y"}]}}`, "session.x is not applied by the gateway; leave it out and send it in a session.update, or name a preset")
 	f(`{"uses":1}`, `the field "uses" is unknown; leave it out: there are expires_after, session, preset, origin and max_uses`)
 	f(`{"max_uses":1e9}`, "max_uses must be a whole number; correct it or leave it out")
 	f(`{"origin":1}`, "origin must be a string; correct it or leave it out")

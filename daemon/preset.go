@@ -67,5 +67,5 @@ func (rs *routes) unknownPreset(name string) error {
 	if len(rs.presets) > 0 {
 		known = "known presets: " + strings.Join(slices.Sorted(maps.Keys(rs.presets)), ", ")
 	}
-	return &refusal{status: http.StatusNotFound, code: "preset_not_found", message: fmt.Sprintf("there is no preset %q here; %s", name, known)}
+	return &refusal{status: http.StatusNotFound, code: "preset_not_found", message: fmt.Sprintf("there is no preset %.256q here; %s", name, known)}
 }

@@ -80,7 +80,7 @@ func (rs *routes) find(ask dialect.Ask) (*route, string, error) {
 	return nil, "", &refusal{
 		status:  http.StatusNotFound,
 		code:    "model_not_found",
-		message: fmt.Sprintf("model %q has no route here; known models: %s", ask.Model, strings.Join(rs.models(), ", ")),
+		message: fmt.Sprintf("model %.256q has no route here; known models: %s", ask.Model, strings.Join(rs.models(), ", ")),
 	}
 }
 

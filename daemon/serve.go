@@ -91,7 +91,8 @@ func (d *Daemon) contain(conn net.Conn) {
 	}
 }
 
-// open admits and connects one request. The pool it waits for may go with a reload: then it is routed anew.
+// open admits and connects one request. The pool it waits for may go with a reload, also one that
+// was in force before it came: then it is routed anew.
 func (d *Daemon) open(ctx context.Context, set *settings, s *session, conn net.Conn, req *wire.Request, early []byte) error {
 	opened := false
 	defer func() {
@@ -121,12 +122,15 @@ func (d *Daemon) open(ctx context.Context, set *settings, s *session, conn net.C
 		err := s.connect(wait, set.routes, ask, adopt)
 		opened = err == nil
 		next := d.current()
-		if !errors.Is(err, pool.ErrClosed) || next == set {
+		if !errors.Is(err, pool.ErrClosed) || next == set && !d.removed(s.pool) {
 			return err
 		}
-		set = next
+		set, s = next, s.again()
 	}
 }
+
+// removed reports whether a pool, which may be nil, is no more while the daemon goes on.
+func (d *Daemon) removed(p *pool.Pool) bool { return p != nil && d.pools.Get(p.Key()) != p }
 
 // refuseRequest answers what never became a request for a session. A connection that closed without a word (a TCP
 // health probe) gets neither answer nor log line.

@@ -155,6 +155,7 @@ func (s *session) take(ctx context.Context, adopt func(*session) error) (err err
 // bypass dials for this client alone what no pool holds.
 func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(*session) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(s.route.pool.DialTimeout, DefaultReadyTimeout))
+	s.pool = nil // of an attempt before a reload
 	s.result, s.bypassed = stats.Bypass, new(s.daemon.redact.String(target.Bypass))
 	s.traceDial(target.URL.Host)
 	s.upstream, err = s.route.endpoint.dial(ctx, target, pool.Lifeline{})
