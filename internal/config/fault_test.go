@@ -247,7 +247,7 @@ func TestWhatDoesNotGoTogether(t *testing.T) {
 	f(plain+"traces: {endpoint: 'https://otel', headers: [{name: Host, value_env: A}]}\n", `rtd.yaml:7:53: traces.headers[0].name: "Host" is a header that rtd sets itself`)
 	f(plain+"traces: {endpoint: 'https://otel', headers: [{name: x, value: A}]}\n",
 		"rtd.yaml:7:56: traces.headers[0].value: secrets are not written here; put it into an environment variable, a file or a systemd credential, and name that with value_env, value_file or value_credential")
-	f(plain+"traces: {endpoint: 'https://u@otel'}\n", `rtd.yaml:7:20: traces.endpoint: "https://u@otel" holds a user or password; name the credential in headers, with value_env, value_file or value_credential`)
+	f(plain+"traces: {endpoint: 'https://user:correct-horse@otel'}\n", `rtd.yaml:7:20: traces.endpoint: the value holds a user or password; name the credential in headers, with value_env, value_file or value_credential`)
 	f(plain+"traces: {endpoint: 'https://otel?x=y'}\n", `rtd.yaml:7:20: traces.endpoint: "https://otel?x=y" holds a ? or a #, which mean nothing here`)
 	f(up("url: wss://x/v1, tls: {cert_file: c}"), "rtd.yaml:2:71: upstreams[0].tls.cert_file: goes with key_file; name both or neither")
 	f(plain + "listen: [0.0.0.0:1]\nclients: {keys: [{name: a, key_env: A}]}\n")

@@ -187,7 +187,7 @@ func (l *loader) setItem(k key, path, v string, o Origin) {
 	case err == nil:
 	case strings.HasPrefix(err.Error(), "is empty"):
 		l.fault(o, path, "%v", err)
-	case k.mayBeSecret():
+	case k.mayBeSecret() || strings.Contains(v, "@"): // user:password@host
 		l.fault(o, path, "the value %v", err)
 	default:
 		l.fault(o, path, "%s %v", quote(v), err)
