@@ -101,6 +101,8 @@ func TestErrorsOfTheDaemon(t *testing.T) {
 	g(status.Error(codes.Unimplemented, "unknown method"), client.ErrUnsupported, "rtd at SOCKET does not know this call; upgrade it")
 	g(status.Error(codes.Unimplemented, "unknown method ListPools for service rtd.v1.PoolService"), client.ErrUnsupported, "rtd at SOCKET does not know ListPools; upgrade it")
 	g(status.Error(codes.Unavailable, "shutting down"), client.ErrStopped, "rtd at SOCKET is gone: shutting down")
+	g(status.Error(codes.Unavailable, `connection error: desc = "error reading server preface: read: use of closed network connection"`), client.ErrUnreachable,
+		"rtd at SOCKET does not answer: it hangs, or something else listens there")
 	internal := status.Error(codes.Internal, "broken")
 	g(internal, internal, "rtd at SOCKET: broken")
 }

@@ -89,6 +89,9 @@ func (c *Client) unsupported(text string) error {
 func (c *Client) unavailable(text string) error {
 	last := c.dialErr.Load()
 	if last == nil || *last == nil {
+		if strings.Contains(text, "reading server preface") { // it took the connection, and then said nothing, or hung up
+			return &callError{ErrUnreachable, fmt.Sprintf("rtd at %s does not answer: it hangs, or something else listens there", c.name)}
+		}
 		if text == "" {
 			text = "connection lost"
 		}

@@ -57,8 +57,8 @@ func (l *loop) park(session *Session, u Upstream, sock *socket, w Watcher) error
 		return ErrClosed
 	}
 	var given leg
-	if !l.countPrelude(&given, u.Prelude) {
-		return ErrPrelude
+	if err := l.countPrelude(&given, u.Prelude); err != nil {
+		return err
 	}
 	l.refresh()
 	i := l.take()
@@ -80,13 +80,16 @@ func (l *loop) park(session *Session, u Upstream, sock *socket, w Watcher) error
 	return nil
 }
 
-// countPrelude counts the frames of a prelude and reports whether they are whole data messages.
-func (l *loop) countPrelude(g *leg, b []byte) bool {
+// countPrelude counts the frames of a prelude, which must be whole data messages.
+func (l *loop) countPrelude(g *leg, b []byte) error {
 	g.bytes = uint64(len(b))
 	for len(b) > 0 {
 		f, ok, err := g.in.Next(b, wire.FromServer, l.config.MaxMessage)
-		if err != nil || !ok || f.Op.IsControl() || f.Length > int64(len(b)-f.Header) {
-			return false
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrPrelude, err)
+		}
+		if !ok || f.Op.IsControl() || f.Length > int64(len(b)-f.Header) {
+			return ErrPrelude
 		}
 		g.in.Advance(int(f.Length))
 		g.frames++
@@ -95,7 +98,10 @@ func (l *loop) countPrelude(g *leg, b []byte) bool {
 		}
 		b = b[f.Header+int(f.Length):]
 	}
-	return g.in.AtMessage()
+	if !g.in.AtMessage() {
+		return ErrPrelude
+	}
+	return nil
 }
 
 // plug joins a socket to a session.

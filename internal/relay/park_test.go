@@ -155,6 +155,16 @@ func TestEarlyMessagesAreBounded(t *testing.T) {
 	})
 }
 
+func TestAPreludeBeyondTheLimitOfMessagesIsRefusedForThat(t *testing.T) {
+	onEach(t, Config{MaxMessage: 1000}, func(b *bench) {
+		conn, _ := b.upstream()
+		_, err := b.Park(Upstream{Conn: conn, Prelude: text(strings.Repeat("a", 1001))}, newRecorder())
+		if !errors.Is(err, ErrPrelude) || !errors.Is(err, wire.ErrTooBig) {
+			b.Errorf("park: %v", err)
+		}
+	})
+}
+
 func TestWatcherEvicts(t *testing.T) {
 	onEach(t, Config{}, func(b *bench) {
 		why := errors.New("an error event")

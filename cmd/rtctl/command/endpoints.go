@@ -166,18 +166,27 @@ func newParts(endpoints []string) ([]*part, error) {
 	taken := map[string]int{}
 	parts := make([]*part, len(endpoints))
 	for i, endpoint := range endpoints {
+		if endpoint == "" {
+			return nil, usagef("--endpoint is empty: give the path of a socket, unix:///path or tcp://host:port")
+		}
 		parts[i] = &part{endpoint: endpoint, name: daemonName(endpoint)}
 		taken[parts[i].name]++
 	}
 	seen, width := map[string]bool{}, 0
+	var sockets []os.FileInfo
 	for _, p := range parts {
 		if taken[p.name] > 1 {
-			p.name = strings.TrimPrefix(strings.TrimPrefix(p.endpoint, "unix://"), "unix:")
+			p.name = pathOf(p.endpoint)
 		}
-		if seen[p.name] {
+		socket, err := os.Stat(pathOf(p.endpoint)) // two paths may lead to one
+		isThis := func(other os.FileInfo) bool { return err == nil && os.SameFile(socket, other) }
+		if seen[p.name] || slices.ContainsFunc(sockets, isThis) {
 			return nil, usagef("--endpoint %s is given twice", p.endpoint)
 		}
 		seen[p.name] = true
+		if err == nil {
+			sockets = append(sockets, socket)
+		}
 		width = max(width, utf8.RuneCountInString(p.name))
 	}
 	for _, p := range parts {
@@ -186,13 +195,18 @@ func newParts(endpoints []string) ([]*part, error) {
 	return parts, nil
 }
 
+// pathOf is the path of a socket's endpoint; that of another names no file.
+func pathOf(endpoint string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(endpoint, "unix://"), "unix:")
+}
+
 // daemonName is what tells a daemon from others: host:port, the name of its socket, or of the directory of one that is called
 // as all are.
 func daemonName(endpoint string) string {
 	if address, ok := strings.CutPrefix(endpoint, "tcp://"); ok {
 		return address
 	}
-	dir, file := filepath.Split(strings.TrimPrefix(strings.TrimPrefix(endpoint, "unix://"), "unix:"))
+	dir, file := filepath.Split(pathOf(endpoint))
 	if parent := filepath.Base(dir); file == "rtd.sock" && parent != "/" && parent != "." {
 		return parent
 	}

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -105,9 +106,15 @@ func TestNamesOfDaemons(t *testing.T) {
 	f("a b", "/tmp/x/a.sock", "unix:/tmp/x/b.sock")
 	f("/run/rtd/rtd.sock /srv/rtd/rtd.sock c", "/run/rtd/rtd.sock", "/srv/rtd/rtd.sock", "/tmp/c")
 	f("rtd other", "rtd.sock", "other")
-	for _, twice := range [][]string{{"/a", "unix:///a"}, {"tcp://h:1", "tcp://h:1"}} {
-		if _, err := newParts(twice); err == nil {
-			t.Errorf("%q are two", twice)
+	socket := filepath.Join(t.TempDir(), "s")
+	link := filepath.Join(t.TempDir(), "l")
+	if err := errors.Join(os.WriteFile(socket, nil, 0o600), os.Symlink(socket, link)); err != nil {
+		t.Fatal(err)
+	}
+	around := filepath.Dir(socket) + "/./s"
+	for _, no := range [][]string{{"/a", "unix:///a"}, {"tcp://h:1", "tcp://h:1"}, {socket, around}, {"unix://" + link, "/b", socket}, {"/a", ""}} {
+		if _, err := newParts(no); err == nil {
+			t.Errorf("%q are as many daemons", no)
 		}
 	}
 }
