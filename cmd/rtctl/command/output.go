@@ -149,6 +149,7 @@ func (t *table) String() string {
 // fields lays out name and value pairs, one a line.
 type fields struct {
 	names, values []string
+	words         int // widest that a value may be; 0: as wide as it is
 }
 
 func (f *fields) add(name, value string, args ...any) {
@@ -156,15 +157,24 @@ func (f *fields) add(name, value string, args ...any) {
 	f.values = append(f.values, fmt.Sprintf(value, args...))
 }
 
-func (f *fields) String() string {
+// indent is where the values begin.
+func (f *fields) indent() int {
 	width := 0
 	for _, name := range f.names {
 		width = max(width, utf8.RuneCountInString(name))
 	}
+	return width + len("  ")
+}
+
+func (f *fields) String() string {
+	indent := f.indent()
 	var b strings.Builder
 	for i, name := range f.names {
-		pad := strings.Repeat(" ", width-utf8.RuneCountInString(name)+2)
-		b.WriteString(name + pad + f.values[i] + "\n")
+		value := f.values[i]
+		if f.words > 0 && utf8.RuneCountInString(value) > f.words {
+			value = strings.Join(wrap(value, f.words), "\n"+strings.Repeat(" ", indent))
+		}
+		b.WriteString(name + strings.Repeat(" ", indent-utf8.RuneCountInString(name)) + value + "\n")
 	}
 	return b.String()
 }

@@ -42,6 +42,14 @@ func TestWordsFit(t *testing.T) {
 	f(52, "MEMORY         NOW\nresident  25.0 MiB  20.7 MiB before the first\n                    session\ncgroup    1.26 GiB  no limit\n")
 	f(36, "MEMORY         NOW\nresident  25.0 MiB  20.7 MiB before\n                    the first\n                    session\ncgroup    1.26 GiB  no limit\n")
 	f(35, whole) // too narrow for columns: the terminal breaks the lines
+
+	value := &fields{}
+	value.add("state", "warm")
+	value.add("last failure", "refused: nobody is there")
+	sheet{value}.fit(34)
+	if got, want := value.String(), "state         warm\nlast failure  refused: nobody is\n              there\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }
 
 func TestHumanDuration(t *testing.T) {

@@ -26,15 +26,21 @@ func (s sheet) String() string {
 	return strings.Join(parts, "\n")
 }
 
-// fit takes columns that say nothing out of tables that would not fit into a terminal, and counts them in the first heading.
+// fit makes a sheet fit into a terminal as far as it can.
 func (s sheet) fit(width int) {
 	for _, part := range s {
-		if t, ok := part.(*table); ok {
-			t.fit(width)
+		switch part := part.(type) {
+		case *table:
+			part.fit(width)
+		case *fields:
+			if room := width - part.indent(); room >= minWords {
+				part.words = room
+			}
 		}
 	}
 }
 
+// fit takes columns that say nothing out of a table that would not fit, and counts them in the first heading.
 func (t *table) fit(width int) {
 	widths, total := t.widths(), 0
 	for _, w := range widths {
