@@ -197,7 +197,7 @@ func (s *session) describe(now look) *rtdv1.Session {
 	}
 	s.marks(m, now)
 	if s.bypassed != nil {
-		m.BypassReason = *s.bypassed
+		m.BypassReason = s.bypassed.reason
 	}
 	if s.pool != nil {
 		m.PoolKey = s.pool.Key()
@@ -226,12 +226,12 @@ var parties = map[relay.Side]rtdv1.Party{
 	relay.ByGateway:  rtdv1.Party_PARTY_GATEWAY,
 }
 
-// target names the upstream target as its pool does.
+// target names the upstream target as its pool does, or would if it were not past the pools.
 func (s *session) target() string {
 	if s.pool != nil {
 		return s.pool.Name()
 	}
-	return s.upstream.preset.Named(s.route.endpoint.Name + "/" + s.model)
+	return s.bypassed.target
 }
 
 // setup lists the phases from accept to the 101 that happened for this client.

@@ -57,6 +57,24 @@ func TestSessionsAreListedInPages(t *testing.T) {
 	f(0, "other", 1, nil)
 }
 
+// What went past the pools is counted for the same target as what did not.
+func TestABypassHasTheNameOfItsTarget(t *testing.T) {
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0)
+	f := func(target, want string) {
+		t.Helper()
+		c := wiretest.Dial(t, r.addr)
+		c.SendString(wiretest.HSWith(target))
+		h := c.Expect101()
+		c.ExpectText(wiretest.SessionCreated)
+		if got := must(r.control().Session(t.Context(), h.Get(headerSession))).GetTarget(); h.Get("Rtd-Pool") != "bypass" || got != want {
+			t.Errorf("%s: %s of target %q, want a bypass of %q", target, h.Get("Rtd-Pool"), got, want)
+		}
+	}
+	f("/v1/realtime?model=mock&voice=x", "up/mock")
+	f("/v1/realtime?call_id=rtc_1", "up/call")
+	f("/v1/realtime?intent=transcription&voice=x", "up/transcription")
+}
+
 func TestASessionDescribesItself(t *testing.T) {
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 1)
 	r.awaitIdle(1)

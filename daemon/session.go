@@ -29,7 +29,7 @@ type session struct {
 	model    string
 	client   netip.AddrPort
 	pool     *pool.Pool // nil on a bypass
-	bypassed *string    // why, in words; nil on none
+	bypassed *bypass    // nil on none
 	route    *route
 	lease    *pool.Lease // nil on a bypass
 	upstream *warm
@@ -152,11 +152,14 @@ func (s *session) take(ctx context.Context, adopt func(*session) error) (err err
 	}
 }
 
+// bypass is why a session went past the pools, in words, and what its target is called.
+type bypass struct{ reason, target string }
+
 // bypass dials for this client alone what no pool holds.
 func (s *session) bypass(ctx context.Context, target dialect.Target, adopt func(*session) error) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, orDefault(s.route.pool.DialTimeout, DefaultReadyTimeout))
 	s.pool = nil // of an attempt before a reload
-	s.result, s.bypassed = stats.Bypass, new(s.daemon.redact.String(target.Bypass))
+	s.result, s.bypassed = stats.Bypass, &bypass{s.daemon.redact.String(target.Bypass), target.Name}
 	s.traceDial(target.URL.Host)
 	s.upstream, err = s.route.endpoint.dial(ctx, target, pool.Lifeline{})
 	cancel() // it asks its parent, which must not watch a socket that has changed hands

@@ -248,7 +248,7 @@ func (s *session) traceRoute() {
 	t := s.trace
 	t.Key, t.Model = s.key, s.model
 	if s.bypassed != nil {
-		t.Bypass = *s.bypassed
+		t.Bypass = s.bypassed.reason
 	}
 	t.Handshake = trace.Stretch{From: s.accepted, To: s.accepted.Add(s.admitted)}
 	if s.admitted == 0 {

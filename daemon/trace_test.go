@@ -85,7 +85,7 @@ func TestTheTracesOfAHitAMissAndABypass(t *testing.T) {
 	before := time.Now()
 	f("hit", "", "rtd.handshake", "rtd.pool_wait")
 	f("miss", "", "rtd.handshake", "rtd.pool_wait", "rtd.dial")
-	f("bypass", "/v1/realtime?model=mock&call_id=rtc_1", "rtd.handshake", "rtd.dial")
+	f("bypass", "/v1/realtime?model=mock&voice=x", "rtd.handshake", "rtd.dial")
 	r.stop()
 	for _, check := range checks {
 		check()

@@ -24,8 +24,8 @@ type Preset struct {
 	Session []byte
 }
 
-// Named is what people call a target whose sessions have the preset; name is what they call it without. A nil p is none.
-func (p *Preset) Named(name string) string {
+// named is what people call a target whose sessions have the preset; name is what they call it without. A nil p is none.
+func (p *Preset) named(name string) string {
 	if p == nil {
 		return name
 	}
@@ -41,7 +41,7 @@ func (t Target) With(p *Preset) Target {
 	for _, s := range []string{t.Key, p.Name, string(p.Session)} {
 		digestString(mac, s)
 	}
-	t.Preset, t.Key, t.Name = p, hex.EncodeToString(mac.Sum(nil)), p.Named(t.Name)
+	t.Preset, t.Key, t.Name = p, hex.EncodeToString(mac.Sum(nil)), p.named(t.Name)
 	return t
 }
 
