@@ -23,8 +23,20 @@ const (
 // BenchmarkWatcherLatency compares how long a chunk takes to the upstream and back while three rtctl watch the daemon, each
 // in a terminal of its own, and while none does, in slices that take turns: 300 sessions with a 20 ms chunk each way. The
 // ratios are watched against unwatched, medians over the turns with their 95% interval and quartiles. -benchtime 20x gives
-// them enough turns.
+// them enough turns. "shared": they compete for the cores with the daemon and the load. "yielding": they run on a core that
+// nobody else wants, so that what is left is the daemon's own work for them.
 func BenchmarkWatcherLatency(b *testing.B) {
+	b.Run("shared", func(b *testing.B) { watcherLatency(b) })
+	b.Run("yielding", func(b *testing.B) {
+		if _, err := exec.LookPath("chrt"); err != nil {
+			b.Skip("chrt, of util-linux, is not installed")
+		}
+		watcherLatency(b, "chrt", "--idle", "0")
+	})
+}
+
+// watcherLatency runs each rtctl by the command before it, if one is given.
+func watcherLatency(b *testing.B, before ...string) {
 	rtctl := filepath.Join(b.TempDir(), "rtctl")
 	if out, err := exec.Command("go", "build", "-o", rtctl, "../cmd/rtctl").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
@@ -33,14 +45,14 @@ func BenchmarkWatcherLatency(b *testing.B) {
 	slice := func(watched bool) (p50, p99, cpu float64) {
 		if watched {
 			for _, args := range [][]string{{"stats", "--watch"}, {"top"}, {"session", "watch"}} {
-				stop := watch(b, rtctl, append([]string{"--endpoint", s.socket}, args...)...)
+				stop := watch(b, slices.Concat(before, []string{rtctl, "--endpoint", s.socket}, args))
 				defer stop()
 			}
 		}
 		time.Sleep(watchStart)
-		before := s.tell("")
+		used := s.tell("")
 		chunks := s.speak(watchPeriods)
-		cpu = (s.tell("") - before) / float64(chunks)
+		cpu = (s.tell("") - used) / float64(chunks)
 		var took []time.Duration
 		for _, c := range s.clients {
 			took = append(took, c.took...)
@@ -66,8 +78,8 @@ func BenchmarkWatcherLatency(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// watch runs a program in a terminal of 80x24 that somebody reads, until stop is called.
-func watch(b *testing.B, program string, args ...string) (stop func()) {
+// watch runs a command in a terminal of 80x24 that somebody reads, until stop is called.
+func watch(b *testing.B, command []string) (stop func()) {
 	b.Helper()
 	outside, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -88,7 +100,7 @@ func watch(b *testing.B, program string, args ...string) (stop func()) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = inside, inside, inside
 	if err := cmd.Start(); err != nil {
@@ -107,7 +119,7 @@ func watch(b *testing.B, program string, args ...string) (stop func()) {
 		outside.Close()
 		<-read
 		if seen < 1000 {
-			b.Errorf("rtctl %q showed %d bytes: nobody watched", args, seen)
+			b.Errorf("%q showed %d bytes: nobody watched", command, seen)
 		}
 	}
 }
