@@ -60,11 +60,15 @@ func (r *registry) get(id string) *session {
 	return r.live[id]
 }
 
-// list returns the sessions by id.
+// list returns the sessions by id. They are sorted without the lock: pollers take it at the end of a session.
 func (r *registry) list() []*session {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.SortedFunc(maps.Values(r.live), func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	return byID(r.all())
+}
+
+// byID sorts sessions in place.
+func byID(sessions []*session) []*session {
+	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(a.id, b.id) })
+	return sessions
 }
 
 // all returns the sessions in no order.

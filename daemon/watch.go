@@ -29,6 +29,12 @@ type sessionEvent struct {
 // add begins a watch. It returns the sessions whose event OPENED has passed and which are still open; all later events are
 // the watcher's.
 func (ws *watchers) add(open *registry) (w *watcher, present []*session) {
+	w, present = ws.join(open)
+	return w, byID(present)
+}
+
+// join is add without an order: pollers wait for the lock at the begin of a session.
+func (ws *watchers) join(open *registry) (w *watcher, present []*session) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.all == nil {
@@ -36,7 +42,7 @@ func (ws *watchers) add(open *registry) (w *watcher, present []*session) {
 	}
 	w = &watcher{events: make(chan sessionEvent, watchBuffer)}
 	ws.all[w] = true
-	for _, s := range open.list() {
+	for _, s := range open.all() {
 		if s.shown {
 			present = append(present, s)
 		}
