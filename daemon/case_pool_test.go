@@ -280,6 +280,7 @@ func TestCaseC7ReplacementsComeBeforeRetirement(t *testing.T) {
 		c.Routes[0].Pool.AgeJitter = time.Second
 	})
 	r.awaitIdle(10)
+	// The time of two lives, in which the pool is looked at every few milliseconds: no event tells that it never ran low.
 	for until := time.Now().Add(7 * time.Second); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
 		if n := r.pool().Stats().Idle; n < 8 {
 			t.Fatalf("%d warm, want at least 8 throughout; %+v", n, r.pool().Stats())

@@ -205,7 +205,7 @@ func TestCaseF1AFrameBesideThe101ComesFirstAndOnce(t *testing.T) {
 			all = append(all, c.Frame(true, wiretest.Text, []byte(extra))...)
 			cut := len(all) - len(extra) - 4 + (c.N-1)%(len(extra)+4)
 			c.Send(all[:cut])
-			time.Sleep(2 * time.Millisecond)
+			time.Sleep(2 * time.Millisecond) // so that the two parts are read apart
 			c.Send(all[cut:])
 			c.Echo()
 		})

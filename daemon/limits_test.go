@@ -75,7 +75,7 @@ func TestTheMemoryLimitIsSoft(t *testing.T) {
 	if _, err := r.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(memoryAge)
+	time.Sleep(memoryAge) // until what was measured before counts no more
 	r.turnedAway("out_of_memory")
 	open.SendHex(wiretest.Hello)
 	open.ExpectText("Hello")
@@ -201,7 +201,7 @@ func TestIdleSessionsEnd(t *testing.T) {
 	for time.Since(begun) < 2*time.Second {
 		busy.SendHex(wiretest.Hello)
 		busy.ExpectText("Hello")
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // the pace of a talking client
 	}
 	select {
 	case quiet := <-ended:
@@ -260,7 +260,7 @@ func TestCaseH5AnIdleSessionOutlivesTheHandshakeTimeout(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0, func(c *Config) { c.HandshakeTimeout, c.ReadyTimeout = timeout, timeout })
 	c := r.session()
-	time.Sleep(3 * timeout)
+	time.Sleep(3 * timeout) // idle beyond the timeout, as the case has it
 	c.SendHex(wiretest.Hello)
 	c.ExpectText("Hello")
 }

@@ -165,11 +165,11 @@ func TestWhatAnUpstreamSentBeforeItsEndArrives(t *testing.T) {
 			b.Fatal(err)
 		}
 		up.SendText(payload)
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) // it is held up
 		up.Close()
 		for range 20 {
 			cl.SendText("are you there?")
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) // each in a segment of its own
 		}
 		_ = cl.Conn.SetReadDeadline(time.Now().Add(5 * time.Second))
 		if got, err := io.ReadAll(cl.Conn); err != nil || !bytes.Equal(got, want) {
@@ -198,12 +198,12 @@ func TestCaseA5SilenceAndLife(t *testing.T) {
 		s := b.park(timing, w)
 		for range 10 {
 			up.SendText("alive")
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // often enough to pass for life
 		}
 		p := b.join(s, up, Client{LossEvent: []byte(lossEvent)})
 		for range 10 {
 			up.SendText("alive")
-			time.Sleep(100 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond) // often enough to pass for life
 		}
 		for range 20 {
 			p.cl.ExpectText("alive")

@@ -21,10 +21,10 @@ func TestABrokenLegThatIsNotReadCostsNothing(t *testing.T) {
 	}
 	payload := strings.Repeat("0123456789abcdef", 10<<10)
 	up.SendText(payload)
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // it is held up
 	up.RST()
 	before := cpuTime(t)
-	time.Sleep(300 * time.Millisecond)
+	time.Sleep(300 * time.Millisecond) // the time in which the processor is to rest
 	if used := cpuTime(t) - before; used > 100*time.Millisecond {
 		t.Errorf("used %v of processor time", used)
 	}
