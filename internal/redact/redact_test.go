@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"unicode"
 )
 
 func TestCaseI1CredentialShapes(t *testing.T) {
@@ -173,8 +174,13 @@ func FuzzRedact(f *testing.F) {
 				t.Errorf("%q in %q survives as %q", form, before+form+after, out)
 			}
 		}
-		key := "sk-test-" + url.QueryEscape(strings.ReplaceAll(secret, "_", ""))
-		if out := New().String(before + " " + key + after); strings.Contains(out, "sk-test-") && !strings.Contains(before+after, "sk-") && key[8] != '%' && key[8] != '.' && key[8] != '~' && key[8] != '+' && len(key) > 8 {
+		key := "sk-test-" + strings.Map(func(c rune) rune {
+			if c > unicode.MaxASCII || isKeyEnd(byte(c)) {
+				return -1
+			}
+			return c
+		}, secret)
+		if out := New().String(before + " " + key + after); strings.Contains(out, "sk-test-") && !strings.Contains(before+after, "sk-") {
 			t.Errorf("%q survives as %q", key, out)
 		}
 	})
