@@ -177,7 +177,7 @@ func TestClientSurvivesARestart(t *testing.T) {
 func TestSessionsCrossPages(t *testing.T) {
 	_, c := start(t)
 	var got []string
-	for s, err := range c.Sessions(t.Context(), "") {
+	for s, err := range c.Sessions(t.Context(), "", rtdv1.SessionView_SESSION_VIEW_FULL) {
 		if err != nil {
 			t.Fatal(err)
 		}

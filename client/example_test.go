@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rtd-project/rtd/client"
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
 // socket is where the daemon of the examples listens. Give New "" to find the one of
@@ -84,7 +85,7 @@ func ExampleClient_Sessions() {
 		}
 		defer c.Close()
 
-		for session, err := range c.Sessions(context.Background(), "") {
+		for session, err := range c.Sessions(context.Background(), "", rtdv1.SessionView_SESSION_VIEW_BASIC) {
 			if err != nil {
 				slog.Error("the list ended", "error", err)
 				return

@@ -10,12 +10,13 @@ import (
 )
 
 // Sessions yields the open sessions by id, those of one pool (name or key) if it is
-// not "". It asks for a page at a time: sessions that open or end meanwhile may or may
+// not "", and of each what view says: SESSION_VIEW_BASIC is for who lists again and
+// again. It asks for a page at a time: sessions that open or end meanwhile may or may
 // not be among them. An error is the last pair.
-func (c *Client) Sessions(ctx context.Context, pool string) iter.Seq2[*rtdv1.Session, error] {
+func (c *Client) Sessions(ctx context.Context, pool string, view rtdv1.SessionView) iter.Seq2[*rtdv1.Session, error] {
 	return func(yield func(*rtdv1.Session, error) bool) {
 		for token := ""; ; {
-			page, err := c.sessions.ListSessions(ctx, &rtdv1.ListSessionsRequest{Pool: pool, PageToken: token})
+			page, err := c.sessions.ListSessions(ctx, &rtdv1.ListSessionsRequest{Pool: pool, PageToken: token, View: view})
 			if err != nil {
 				yield(nil, c.fail(err))
 				return

@@ -10,10 +10,11 @@ import (
 	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
-// marks adds to m what the session's progress says.
-func (s *session) marks(m *rtdv1.Session, now look) {
-	p := &now.progress
-	m.Responses, m.Usage = p.responsesMessage(), p.usageMessage()
+// detail adds to m what the basic view leaves out.
+func (s *session) detail(m *rtdv1.Session, now look) {
+	p, r := &now.progress, m.Responses
+	r.FirstText, r.Turn, r.Created = p.firstText.message(), p.whole.message(), p.created.message()
+	m.Setup, m.Usage = s.setup(), p.usageMessage()
 	m.JitterUp, m.JitterDown = p.jitter[relay.Up].message(), p.jitter[relay.Down].message()
 	m.StateBytes = stateBytes(p)
 	if p.firstFrame != 0 {
@@ -59,12 +60,13 @@ func (m measure) message() *rtdv1.Measure {
 	return &rtdv1.Measure{Count: uint64(m.count), Last: durationpb.New(m.last), Max: durationpb.New(m.max), Total: durationpb.New(m.total)}
 }
 
+// responsesMessage has of the measures the one that a list shows.
 func (p *progress) responsesMessage() *rtdv1.Responses {
 	r := p.responses
 	return &rtdv1.Responses{
 		Started: uint64(r.started), Completed: uint64(r.completed), Cancelled: uint64(r.cancelled), Failed: uint64(r.failed), Incomplete: uint64(r.incomplete),
 		Interrupted: uint64(r.interrupted), Errors: uint64(r.errors), Lost: uint64(r.lost), Open: uint64(r.open),
-		FirstText: p.firstText.message(), FirstAudio: p.firstAudio.message(), Turn: p.whole.message(), Created: p.created.message(),
+		FirstAudio: p.firstAudio.message(),
 	}
 }
 

@@ -37,6 +37,10 @@ func (s *sessionService) ListSessions(_ context.Context, req *rtdv1.ListSessions
 	if size == 0 || size > maxPage {
 		size = maxPage
 	}
+	view := req.GetView()
+	if _, known := rtdv1.SessionView_name[int32(view)]; !known {
+		return nil, status.Errorf(codes.InvalidArgument, "view %d: give 1, basic, or 2, full", view)
+	}
 	all := s.d.sessions.list() // by id, so that the last id of a page is where the next one goes on
 	all = all[sort.Search(len(all), func(i int) bool { return all[i].id > req.GetPageToken() }):]
 	resp := &rtdv1.ListSessionsResponse{}
@@ -51,7 +55,7 @@ func (s *sessionService) ListSessions(_ context.Context, req *rtdv1.ListSessions
 		}
 		page = append(page, one)
 	}
-	resp.Sessions = messages(page)
+	resp.Sessions = messages(page, view)
 	return resp, nil
 }
 
@@ -84,7 +88,7 @@ func (s *sessionService) CloseSession(_ context.Context, req *rtdv1.CloseSession
 func (s *sessionService) WatchSessions(_ *rtdv1.WatchSessionsRequest, stream grpc.ServerStreamingServer[rtdv1.WatchSessionsResponse]) error {
 	w, present := s.d.watchers.add(s.d.sessions)
 	defer s.d.watchers.remove(w)
-	for _, one := range messages(present) {
+	for _, one := range messages(present, rtdv1.SessionView_SESSION_VIEW_FULL) {
 		m := &rtdv1.WatchSessionsResponse{Event: rtdv1.WatchSessionsResponse_EVENT_PRESENT, Session: one}
 		if err := stream.Send(m); err != nil {
 			return err
@@ -170,32 +174,37 @@ func (s *session) state(l look) rtdv1.SessionState {
 }
 
 // message describes the session as it is now.
-func (s *session) message() *rtdv1.Session { return messages([]*session{s})[0] }
+func (s *session) message() *rtdv1.Session {
+	return messages([]*session{s}, rtdv1.SessionView_SESSION_VIEW_FULL)[0]
+}
 
 // messages describes sessions as they are now, in their order.
-func messages(sessions []*session) []*rtdv1.Session {
+func messages(sessions []*session, view rtdv1.SessionView) []*rtdv1.Session {
 	seen := looks(sessions)
 	list := make([]*rtdv1.Session, len(sessions))
 	for n, s := range sessions {
 		list[n] = s.describe(seen[n])
+		if view != rtdv1.SessionView_SESSION_VIEW_BASIC {
+			s.detail(list[n], seen[n])
+		}
 	}
 	return list
 }
 
+// describe is the basic view.
 func (s *session) describe(now look) *rtdv1.Session {
 	m := &rtdv1.Session{
 		Id: s.id, State: s.state(now), Target: s.target(), Result: poolResults[s.result],
 		ClientAddress: s.client.String(), UpstreamSessionId: s.upstream.info.ID,
 		AcceptedAt: timestamppb.New(s.accepted), Age: durationpb.New(s.age(now)),
-		Setup: s.setup(),
-		Up:    flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
+		Up: flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
 		HeldBytes: uint64(now.counters.Held),
 		KeyName:   s.key, RequestId: s.daemon.redact.String(s.requestID), Model: s.model,
+		Responses: now.progress.responsesMessage(),
 	}
 	if p := s.upstream.preset; p != nil {
 		m.Preset = p.Name
 	}
-	s.marks(m, now)
 	if s.bypassed != nil {
 		m.BypassReason = s.bypassed.reason
 	}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/rtd-project/rtd/client"
 	"github.com/rtd-project/rtd/internal/wiretest"
@@ -55,6 +56,35 @@ func TestSessionsAreListedInPages(t *testing.T) {
 	f(5, "up/mock", 1, want)
 	f(1, r.pool().Key(), 5, want)
 	f(0, "other", 1, nil)
+}
+
+// The basic view is the full one without what a list does not show.
+func TestAListTellsOfASessionWhatItsViewSays(t *testing.T) {
+	r := startRig(t, wiretest.NewUpstream(t, wiretest.Ready), 0)
+	cl, _ := r.identified()
+	cl.SendHex(wiretest.Hello)
+	cl.ExpectText("Hello")
+	c := rtdv1.NewSessionServiceClient(r.grpc())
+	list := func(view rtdv1.SessionView) *rtdv1.Session {
+		s := must(c.ListSessions(t.Context(), &rtdv1.ListSessionsRequest{View: view})).GetSessions()[0]
+		s.Age, s.Quiet = nil, nil // one list is later than the other
+		return s
+	}
+	all, basic := list(rtdv1.SessionView_SESSION_VIEW_UNSPECIFIED), list(rtdv1.SessionView_SESSION_VIEW_BASIC)
+	if full := list(rtdv1.SessionView_SESSION_VIEW_FULL); !proto.Equal(all, full) {
+		t.Errorf("without a view %v, the full one is %v", all, full)
+	}
+	if len(all.GetSetup()) == 0 || all.GetFirstFrame() == nil || all.GetStateBytes() == 0 || all.GetJitterUp() == nil || all.GetUsage() == nil {
+		t.Errorf("the full view lacks something: %v", all)
+	}
+	all.Setup, all.Usage, all.FirstFrame, all.LastTurn, all.JitterUp, all.JitterDown, all.StateBytes = nil, nil, nil, nil, nil, nil, 0
+	all.Responses.FirstText, all.Responses.Turn, all.Responses.Created = nil, nil, nil
+	if !proto.Equal(all, basic) {
+		t.Errorf("the basic view is %v, want %v", basic, all)
+	}
+	if _, err := c.ListSessions(t.Context(), &rtdv1.ListSessionsRequest{View: 7}); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "view 7") {
+		t.Errorf("view 7: %v", err)
+	}
 }
 
 // What went past the pools is counted for the same target as what did not.

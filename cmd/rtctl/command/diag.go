@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rtd-project/rtd/client"
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
 // diagTimeout bounds the collection of everything.
@@ -154,7 +155,7 @@ var diagDocuments = []struct {
 		return poolsDocument{documentPools(pools)}, err
 	}},
 	{"sessions.json", func(ctx context.Context, c *client.Client) (any, error) {
-		sessions, err := allSessions(ctx, c, "")
+		sessions, err := allSessions(ctx, c, "", rtdv1.SessionView_SESSION_VIEW_FULL)
 		return documentSessions(sessions), err
 	}},
 }

@@ -21,6 +21,8 @@ const (
 	// listShare bounds the share of the time in which the daemon lists its sessions:
 	// a list that took d is not asked for again for listShare times d.
 	listShare = 20
+	// drawsPerSecond is how often the view is drawn again at most: as often as a person can tell apart.
+	drawsPerSecond = 20
 )
 
 // canLive reports whether there is somebody to watch: a terminal that can be written
@@ -37,10 +39,11 @@ func runLive(ctx context.Context, a *app, interval time.Duration, first view) er
 	if err != nil {
 		return err
 	}
+	stayBehind()
 	model := &liveModel{live: &live{theme: newTheme(), interval: interval, view: first}, width: 80, height: 24}
 	model.snapshot(stats)
 
-	program := tea.NewProgram(model, tea.WithInput(os.Stdin), tea.WithOutput(a.stdout), tea.WithEnvironment(colourless(os.Environ())), tea.WithoutSignalHandler())
+	program := tea.NewProgram(model, tea.WithInput(os.Stdin), tea.WithOutput(a.stdout), tea.WithEnvironment(colourless(os.Environ())), tea.WithoutSignalHandler(), tea.WithFPS(drawsPerSecond))
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(ctx, program.Quit)()
 	fed := make(chan struct{})
@@ -109,7 +112,9 @@ func feedOnce(ctx context.Context, a *app, interval time.Duration, send func(tea
 		if begun.Before(nextList) {
 			continue
 		}
-		sessions, err := bounded(ctx, func(ctx context.Context) ([]*rtdv1.Session, error) { return everySession(ctx, c) })
+		sessions, err := bounded(ctx, func(ctx context.Context) ([]*rtdv1.Session, error) {
+			return allSessions(ctx, c, "", rtdv1.SessionView_SESSION_VIEW_BASIC)
+		})
 		if err != nil {
 			return err
 		}
@@ -117,17 +122,6 @@ func feedOnce(ctx context.Context, a *app, interval time.Duration, send func(tea
 		send(sessionsMsg{sessions})
 	}
 	return errors.New("it ended the watch")
-}
-
-func everySession(ctx context.Context, c *client.Client) ([]*rtdv1.Session, error) {
-	var all []*rtdv1.Session
-	for s, err := range c.Sessions(ctx, "") {
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
 }
 
 // liveModel is the live view as bubbletea runs it.

@@ -185,6 +185,14 @@ func (g *grid) leaveOut(height int) {
 	}
 }
 
+// leftOut says in the heading that there are rows before and behind those of the grid.
+func (g *grid) leftOut(before, behind int) {
+	if before > 0 {
+		g.columns[0].name += fmt.Sprintf(" -%d", before)
+	}
+	g.hidden += behind
+}
+
 // sparkline draws values, oldest first, a column each, from zero to the highest of
 // them. NaN is nothing.
 func sparkline(values []float64) string {

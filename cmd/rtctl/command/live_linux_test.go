@@ -1,9 +1,13 @@
 package command
 
 import (
+	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -145,6 +149,30 @@ func TestTopOpensOnTheSessions(t *testing.T) {
 	}
 	w.ends()
 	f.waitClean(t)
+}
+
+// Whoever watches a daemon on its own machine must not hold up its calls.
+func TestTheLiveViewStaysBehind(t *testing.T) {
+	f := serve(t, newFake(warmPool()))
+	w := watch(t, f, "NO_COLOR=", "top", "--interval", "100ms")
+	w.see("s-3")
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", w.cmd.Process.Pid))
+	if err != nil || len(threads) == 0 {
+		t.Fatalf("threads: %v, %v", threads, err)
+	}
+	for _, thread := range threads {
+		b, err := os.ReadFile(thread)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// proc(5): nice is the 19th field, the second is a name in parentheses.
+		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')'):]))
+		if nice := fields[17]; nice != strconv.Itoa(leastPriority) {
+			t.Errorf("a thread has the nice value %s, want %d", nice, leastPriority)
+		}
+	}
+	w.press("q")
+	w.ends()
 }
 
 // A terminal that cannot be written all over gets the plain tables.

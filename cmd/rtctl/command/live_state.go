@@ -197,18 +197,11 @@ func (l *live) paste(text string) {
 	}
 }
 
-// selected is the sessions that the filter lets through, in order. A session passes
-// when every word of the filter is somewhere in what it is called.
+// selected is the sessions that the filter lets through, in order.
 func (l *live) selected() []sessionRow {
-	words := strings.Fields(strings.ToLower(l.filter))
-	var rows []sessionRow
-	for _, r := range l.shown.sessions {
-		text := strings.ToLower(strings.Join([]string{
-			r.GetId(), sessionState(r.Session), r.GetModel(), r.GetTarget(), poolResult(r.GetResult()), r.GetClientAddress(), r.GetKeyName(), r.GetRequestId(), r.GetUpstreamSessionId(),
-		}, " "))
-		if !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) }) {
-			rows = append(rows, r)
-		}
+	rows := slices.Clone(l.shown.sessions)
+	if words := strings.Fields(strings.ToLower(l.filter)); len(words) > 0 {
+		rows = slices.DeleteFunc(rows, func(r sessionRow) bool { return !r.has(words) })
 	}
 	value := sessionOrders[l.order].value
 	slices.SortFunc(rows, func(a, b sessionRow) int {
@@ -219,6 +212,14 @@ func (l *live) selected() []sessionRow {
 		return cmp.Or(order, cmp.Compare(a.GetId(), b.GetId()))
 	})
 	return rows
+}
+
+// has reports whether every word is somewhere in what the session is called.
+func (r sessionRow) has(words []string) bool {
+	text := strings.ToLower(strings.Join([]string{
+		r.GetId(), sessionState(r.Session), r.GetModel(), r.GetTarget(), poolResult(r.GetResult()), r.GetClientAddress(), r.GetKeyName(), r.GetRequestId(), r.GetUpstreamSessionId(),
+	}, " "))
+	return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 }
 
 func sessionState(s *rtdv1.Session) string      { return word(s.GetState().String(), "SESSION_STATE_") }

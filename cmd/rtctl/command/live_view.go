@@ -27,7 +27,7 @@ func (l *live) lines(width, height int) []string {
 	case l.view == viewPhases:
 		body = l.scrolled(l.phases(), width, room, noPhases)
 	case l.view == viewSessions:
-		body = l.scrolled(l.sessions(l.selected()), width, room, l.noSessions())
+		body = l.topSessions(l.selected(), width, room)
 	default:
 		body = l.overview(width, room)
 	}
@@ -101,7 +101,7 @@ func (l *live) footer(width int) string {
 // overview has a part of everything: what does not fit has a view of its own. The
 // sessions take what the others leave, and the others leave them a third.
 func (l *live) overview(width, room int) []string {
-	pools, phases, sessions := l.pools(), l.phases(), l.sessions(l.selected())
+	pools, phases, sessions := l.pools(), l.phases(), l.selected()
 	air := 0
 	if room >= 30 {
 		air = 1 // an empty line before a section
@@ -116,14 +116,14 @@ func (l *live) overview(width, room int) []string {
 	}
 	poolLines := min(len(pools.rows), 3) + 1
 	room -= pair + poolLines
-	phaseLines := min(len(phases.rows)+1, room-min(len(sessions.rows)+1, max(3, room/3)))
+	phaseLines := min(len(phases.rows)+1, room-min(len(sessions)+1, max(3, room/3)))
 	phases.leaveOut(phaseLines)
 
 	lines := l.section(pools, width, poolLines, noPools)
 	for _, part := range [][]string{
 		l.section(phases, width, phaseLines, noPhases),
 		l.ratesAndMemory(width, pair),
-		l.scrolled(sessions, width, room-max(1, phaseLines), l.noSessions()),
+		l.topSessions(sessions, width, room-max(1, phaseLines)),
 	} {
 		lines = append(fill(lines, len(lines)+air), part...)
 	}
@@ -152,13 +152,27 @@ func (l *live) section(g *grid, width, height int, empty string) []string {
 
 // scrolled is a grid whose rows can be moved.
 func (l *live) scrolled(g *grid, width, room int, empty string) []string {
-	l.page = max(1, room-1)
-	l.scroll = min(l.scroll, max(0, len(g.rows)-l.page)) // whatever became of the rows and the screen since
-	if l.scroll > 0 {
-		g.columns[0].name += fmt.Sprintf(" -%d", l.scroll)
-	}
-	g.rows = g.rows[l.scroll:]
+	from, to := l.window(len(g.rows), room)
+	rest := len(g.rows) - to
+	g.rows = g.rows[from:to]
+	g.leftOut(from, rest)
 	return l.section(g, width, room, empty)
+}
+
+// topSessions is the sessions, of which only those that are seen are made out: there may be thousands.
+func (l *live) topSessions(rows []sessionRow, width, room int) []string {
+	from, to := l.window(len(rows), room)
+	g := l.sessions(rows[from:to])
+	g.leftOut(from, len(rows)-to)
+	return l.section(g, width, room, l.noSessions())
+}
+
+// window says which of n rows are seen in room lines with a heading, whatever became of the rows and the screen since
+// they were moved.
+func (l *live) window(n, room int) (from, to int) {
+	l.page = max(1, room-1)
+	l.scroll = min(l.scroll, max(0, n-l.page))
+	return l.scroll, min(n, l.scroll+l.page)
 }
 
 func (l *live) ratesAndMemory(width, height int) []string {

@@ -147,12 +147,14 @@ func (a *app) sessions(ctx context.Context, pool string) ([]*rtdv1.Session, erro
 		return nil, err
 	}
 	defer c.Close()
-	return bounded(ctx, func(ctx context.Context) ([]*rtdv1.Session, error) { return allSessions(ctx, c, pool) })
+	return bounded(ctx, func(ctx context.Context) ([]*rtdv1.Session, error) {
+		return allSessions(ctx, c, pool, rtdv1.SessionView_SESSION_VIEW_FULL)
+	})
 }
 
-func allSessions(ctx context.Context, c *client.Client, pool string) ([]*rtdv1.Session, error) {
+func allSessions(ctx context.Context, c *client.Client, pool string, view rtdv1.SessionView) ([]*rtdv1.Session, error) {
 	var all []*rtdv1.Session
-	for s, err := range c.Sessions(ctx, pool) {
+	for s, err := range c.Sessions(ctx, pool, view) {
 		if err != nil {
 			return nil, err
 		}

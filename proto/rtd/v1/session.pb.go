@@ -137,6 +137,61 @@ func (Party) EnumDescriptor() ([]byte, []int) {
 	return file_rtd_v1_session_proto_rawDescGZIP(), []int{1}
 }
 
+// SessionView is how much of a session is told.
+type SessionView int32
+
+const (
+	// Everything.
+	SessionView_SESSION_VIEW_UNSPECIFIED SessionView = 0
+	// What a list shows, for who lists again and again: without setup, usage,
+	// first_frame, last_turn, jitter_up, jitter_down, state_bytes, and of the
+	// measures of responses with first_audio alone.
+	SessionView_SESSION_VIEW_BASIC SessionView = 1
+	// Everything.
+	SessionView_SESSION_VIEW_FULL SessionView = 2
+)
+
+// Enum value maps for SessionView.
+var (
+	SessionView_name = map[int32]string{
+		0: "SESSION_VIEW_UNSPECIFIED",
+		1: "SESSION_VIEW_BASIC",
+		2: "SESSION_VIEW_FULL",
+	}
+	SessionView_value = map[string]int32{
+		"SESSION_VIEW_UNSPECIFIED": 0,
+		"SESSION_VIEW_BASIC":       1,
+		"SESSION_VIEW_FULL":        2,
+	}
+)
+
+func (x SessionView) Enum() *SessionView {
+	p := new(SessionView)
+	*p = x
+	return p
+}
+
+func (x SessionView) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (SessionView) Descriptor() protoreflect.EnumDescriptor {
+	return file_rtd_v1_session_proto_enumTypes[2].Descriptor()
+}
+
+func (SessionView) Type() protoreflect.EnumType {
+	return &file_rtd_v1_session_proto_enumTypes[2]
+}
+
+func (x SessionView) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use SessionView.Descriptor instead.
+func (SessionView) EnumDescriptor() ([]byte, []int) {
+	return file_rtd_v1_session_proto_rawDescGZIP(), []int{2}
+}
+
 // What happened.
 type WatchSessionsResponse_Event int32
 
@@ -175,11 +230,11 @@ func (x WatchSessionsResponse_Event) String() string {
 }
 
 func (WatchSessionsResponse_Event) Descriptor() protoreflect.EnumDescriptor {
-	return file_rtd_v1_session_proto_enumTypes[2].Descriptor()
+	return file_rtd_v1_session_proto_enumTypes[3].Descriptor()
 }
 
 func (WatchSessionsResponse_Event) Type() protoreflect.EnumType {
-	return &file_rtd_v1_session_proto_enumTypes[2]
+	return &file_rtd_v1_session_proto_enumTypes[3]
 }
 
 func (x WatchSessionsResponse_Event) Number() protoreflect.EnumNumber {
@@ -994,7 +1049,8 @@ type ListSessionsRequest struct {
 	// next_page_token of the page before. Empty: the first page.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	// Only sessions of the pools of this key or name. Empty: all.
-	Pool          string `protobuf:"bytes,3,opt,name=pool,proto3" json:"pool,omitempty"`
+	Pool          string      `protobuf:"bytes,3,opt,name=pool,proto3" json:"pool,omitempty"`
+	View          SessionView `protobuf:"varint,4,opt,name=view,proto3,enum=rtd.v1.SessionView" json:"view,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1048,6 +1104,13 @@ func (x *ListSessionsRequest) GetPool() string {
 		return x.Pool
 	}
 	return ""
+}
+
+func (x *ListSessionsRequest) GetView() SessionView {
+	if x != nil {
+		return x.View
+	}
+	return SessionView_SESSION_VIEW_UNSPECIFIED
 }
 
 type ListSessionsResponse struct {
@@ -1483,12 +1546,13 @@ const file_rtd_v1_session_proto_rawDesc = "" +
 	"\x02by\x18\x01 \x01(\x0e2\r.rtd.v1.PartyR\x02by\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\rR\x04code\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05error\x18\x04 \x01(\tR\x05error\"e\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\x8e\x01\n" +
 	"\x13ListSessionsRequest\x12\x1b\n" +
 	"\tpage_size\x18\x01 \x01(\rR\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\x12\x12\n" +
-	"\x04pool\x18\x03 \x01(\tR\x04pool\"k\n" +
+	"\x04pool\x18\x03 \x01(\tR\x04pool\x12'\n" +
+	"\x04view\x18\x04 \x01(\x0e2\x13.rtd.v1.SessionViewR\x04view\"k\n" +
 	"\x14ListSessionsResponse\x12+\n" +
 	"\bsessions\x18\x01 \x03(\v2\x0f.rtd.v1.SessionR\bsessions\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"#\n" +
@@ -1522,7 +1586,11 @@ const file_rtd_v1_session_proto_rawDesc = "" +
 	"\x11PARTY_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fPARTY_CLIENT\x10\x01\x12\x12\n" +
 	"\x0ePARTY_UPSTREAM\x10\x02\x12\x11\n" +
-	"\rPARTY_GATEWAY\x10\x032\xbb\x02\n" +
+	"\rPARTY_GATEWAY\x10\x03*Z\n" +
+	"\vSessionView\x12\x1c\n" +
+	"\x18SESSION_VIEW_UNSPECIFIED\x10\x00\x12\x16\n" +
+	"\x12SESSION_VIEW_BASIC\x10\x01\x12\x15\n" +
+	"\x11SESSION_VIEW_FULL\x10\x022\xbb\x02\n" +
 	"\x0eSessionService\x12I\n" +
 	"\fListSessions\x12\x1b.rtd.v1.ListSessionsRequest\x1a\x1c.rtd.v1.ListSessionsResponse\x12C\n" +
 	"\n" +
@@ -1542,88 +1610,90 @@ func file_rtd_v1_session_proto_rawDescGZIP() []byte {
 	return file_rtd_v1_session_proto_rawDescData
 }
 
-var file_rtd_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_rtd_v1_session_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_rtd_v1_session_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_rtd_v1_session_proto_goTypes = []any{
 	(SessionState)(0),                // 0: rtd.v1.SessionState
 	(Party)(0),                       // 1: rtd.v1.Party
-	(WatchSessionsResponse_Event)(0), // 2: rtd.v1.WatchSessionsResponse.Event
-	(*Session)(nil),                  // 3: rtd.v1.Session
-	(*TurnMarks)(nil),                // 4: rtd.v1.TurnMarks
-	(*Jitter)(nil),                   // 5: rtd.v1.Jitter
-	(*PhaseTime)(nil),                // 6: rtd.v1.PhaseTime
-	(*Measure)(nil),                  // 7: rtd.v1.Measure
-	(*Responses)(nil),                // 8: rtd.v1.Responses
-	(*SessionEnd)(nil),               // 9: rtd.v1.SessionEnd
-	(*ListSessionsRequest)(nil),      // 10: rtd.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),     // 11: rtd.v1.ListSessionsResponse
-	(*GetSessionRequest)(nil),        // 12: rtd.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),       // 13: rtd.v1.GetSessionResponse
-	(*CloseSessionRequest)(nil),      // 14: rtd.v1.CloseSessionRequest
-	(*CloseSessionResponse)(nil),     // 15: rtd.v1.CloseSessionResponse
-	(*WatchSessionsRequest)(nil),     // 16: rtd.v1.WatchSessionsRequest
-	(*WatchSessionsResponse)(nil),    // 17: rtd.v1.WatchSessionsResponse
-	(PoolResult)(0),                  // 18: rtd.v1.PoolResult
-	(*timestamppb.Timestamp)(nil),    // 19: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),      // 20: google.protobuf.Duration
-	(*Flow)(nil),                     // 21: rtd.v1.Flow
-	(*Usage)(nil),                    // 22: rtd.v1.Usage
-	(Phase)(0),                       // 23: rtd.v1.Phase
+	(SessionView)(0),                 // 2: rtd.v1.SessionView
+	(WatchSessionsResponse_Event)(0), // 3: rtd.v1.WatchSessionsResponse.Event
+	(*Session)(nil),                  // 4: rtd.v1.Session
+	(*TurnMarks)(nil),                // 5: rtd.v1.TurnMarks
+	(*Jitter)(nil),                   // 6: rtd.v1.Jitter
+	(*PhaseTime)(nil),                // 7: rtd.v1.PhaseTime
+	(*Measure)(nil),                  // 8: rtd.v1.Measure
+	(*Responses)(nil),                // 9: rtd.v1.Responses
+	(*SessionEnd)(nil),               // 10: rtd.v1.SessionEnd
+	(*ListSessionsRequest)(nil),      // 11: rtd.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),     // 12: rtd.v1.ListSessionsResponse
+	(*GetSessionRequest)(nil),        // 13: rtd.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),       // 14: rtd.v1.GetSessionResponse
+	(*CloseSessionRequest)(nil),      // 15: rtd.v1.CloseSessionRequest
+	(*CloseSessionResponse)(nil),     // 16: rtd.v1.CloseSessionResponse
+	(*WatchSessionsRequest)(nil),     // 17: rtd.v1.WatchSessionsRequest
+	(*WatchSessionsResponse)(nil),    // 18: rtd.v1.WatchSessionsResponse
+	(PoolResult)(0),                  // 19: rtd.v1.PoolResult
+	(*timestamppb.Timestamp)(nil),    // 20: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),      // 21: google.protobuf.Duration
+	(*Flow)(nil),                     // 22: rtd.v1.Flow
+	(*Usage)(nil),                    // 23: rtd.v1.Usage
+	(Phase)(0),                       // 24: rtd.v1.Phase
 }
 var file_rtd_v1_session_proto_depIdxs = []int32{
 	0,  // 0: rtd.v1.Session.state:type_name -> rtd.v1.SessionState
-	18, // 1: rtd.v1.Session.result:type_name -> rtd.v1.PoolResult
-	19, // 2: rtd.v1.Session.accepted_at:type_name -> google.protobuf.Timestamp
-	20, // 3: rtd.v1.Session.age:type_name -> google.protobuf.Duration
-	20, // 4: rtd.v1.Session.quiet:type_name -> google.protobuf.Duration
-	20, // 5: rtd.v1.Session.age_at_take:type_name -> google.protobuf.Duration
-	19, // 6: rtd.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
-	6,  // 7: rtd.v1.Session.setup:type_name -> rtd.v1.PhaseTime
-	8,  // 8: rtd.v1.Session.responses:type_name -> rtd.v1.Responses
-	21, // 9: rtd.v1.Session.up:type_name -> rtd.v1.Flow
-	21, // 10: rtd.v1.Session.down:type_name -> rtd.v1.Flow
-	22, // 11: rtd.v1.Session.usage:type_name -> rtd.v1.Usage
-	9,  // 12: rtd.v1.Session.end:type_name -> rtd.v1.SessionEnd
-	20, // 13: rtd.v1.Session.first_frame:type_name -> google.protobuf.Duration
-	4,  // 14: rtd.v1.Session.last_turn:type_name -> rtd.v1.TurnMarks
-	5,  // 15: rtd.v1.Session.jitter_up:type_name -> rtd.v1.Jitter
-	5,  // 16: rtd.v1.Session.jitter_down:type_name -> rtd.v1.Jitter
-	20, // 17: rtd.v1.TurnMarks.start:type_name -> google.protobuf.Duration
-	20, // 18: rtd.v1.TurnMarks.created:type_name -> google.protobuf.Duration
-	20, // 19: rtd.v1.TurnMarks.first_text:type_name -> google.protobuf.Duration
-	20, // 20: rtd.v1.TurnMarks.first_audio:type_name -> google.protobuf.Duration
-	20, // 21: rtd.v1.TurnMarks.done:type_name -> google.protobuf.Duration
-	7,  // 22: rtd.v1.Jitter.in:type_name -> rtd.v1.Measure
-	7,  // 23: rtd.v1.Jitter.out:type_name -> rtd.v1.Measure
-	20, // 24: rtd.v1.Jitter.gap:type_name -> google.protobuf.Duration
-	23, // 25: rtd.v1.PhaseTime.phase:type_name -> rtd.v1.Phase
-	20, // 26: rtd.v1.PhaseTime.duration:type_name -> google.protobuf.Duration
-	20, // 27: rtd.v1.Measure.last:type_name -> google.protobuf.Duration
-	20, // 28: rtd.v1.Measure.max:type_name -> google.protobuf.Duration
-	20, // 29: rtd.v1.Measure.total:type_name -> google.protobuf.Duration
-	7,  // 30: rtd.v1.Responses.first_text:type_name -> rtd.v1.Measure
-	7,  // 31: rtd.v1.Responses.first_audio:type_name -> rtd.v1.Measure
-	7,  // 32: rtd.v1.Responses.turn:type_name -> rtd.v1.Measure
-	7,  // 33: rtd.v1.Responses.created:type_name -> rtd.v1.Measure
+	19, // 1: rtd.v1.Session.result:type_name -> rtd.v1.PoolResult
+	20, // 2: rtd.v1.Session.accepted_at:type_name -> google.protobuf.Timestamp
+	21, // 3: rtd.v1.Session.age:type_name -> google.protobuf.Duration
+	21, // 4: rtd.v1.Session.quiet:type_name -> google.protobuf.Duration
+	21, // 5: rtd.v1.Session.age_at_take:type_name -> google.protobuf.Duration
+	20, // 6: rtd.v1.Session.expires_at:type_name -> google.protobuf.Timestamp
+	7,  // 7: rtd.v1.Session.setup:type_name -> rtd.v1.PhaseTime
+	9,  // 8: rtd.v1.Session.responses:type_name -> rtd.v1.Responses
+	22, // 9: rtd.v1.Session.up:type_name -> rtd.v1.Flow
+	22, // 10: rtd.v1.Session.down:type_name -> rtd.v1.Flow
+	23, // 11: rtd.v1.Session.usage:type_name -> rtd.v1.Usage
+	10, // 12: rtd.v1.Session.end:type_name -> rtd.v1.SessionEnd
+	21, // 13: rtd.v1.Session.first_frame:type_name -> google.protobuf.Duration
+	5,  // 14: rtd.v1.Session.last_turn:type_name -> rtd.v1.TurnMarks
+	6,  // 15: rtd.v1.Session.jitter_up:type_name -> rtd.v1.Jitter
+	6,  // 16: rtd.v1.Session.jitter_down:type_name -> rtd.v1.Jitter
+	21, // 17: rtd.v1.TurnMarks.start:type_name -> google.protobuf.Duration
+	21, // 18: rtd.v1.TurnMarks.created:type_name -> google.protobuf.Duration
+	21, // 19: rtd.v1.TurnMarks.first_text:type_name -> google.protobuf.Duration
+	21, // 20: rtd.v1.TurnMarks.first_audio:type_name -> google.protobuf.Duration
+	21, // 21: rtd.v1.TurnMarks.done:type_name -> google.protobuf.Duration
+	8,  // 22: rtd.v1.Jitter.in:type_name -> rtd.v1.Measure
+	8,  // 23: rtd.v1.Jitter.out:type_name -> rtd.v1.Measure
+	21, // 24: rtd.v1.Jitter.gap:type_name -> google.protobuf.Duration
+	24, // 25: rtd.v1.PhaseTime.phase:type_name -> rtd.v1.Phase
+	21, // 26: rtd.v1.PhaseTime.duration:type_name -> google.protobuf.Duration
+	21, // 27: rtd.v1.Measure.last:type_name -> google.protobuf.Duration
+	21, // 28: rtd.v1.Measure.max:type_name -> google.protobuf.Duration
+	21, // 29: rtd.v1.Measure.total:type_name -> google.protobuf.Duration
+	8,  // 30: rtd.v1.Responses.first_text:type_name -> rtd.v1.Measure
+	8,  // 31: rtd.v1.Responses.first_audio:type_name -> rtd.v1.Measure
+	8,  // 32: rtd.v1.Responses.turn:type_name -> rtd.v1.Measure
+	8,  // 33: rtd.v1.Responses.created:type_name -> rtd.v1.Measure
 	1,  // 34: rtd.v1.SessionEnd.by:type_name -> rtd.v1.Party
-	3,  // 35: rtd.v1.ListSessionsResponse.sessions:type_name -> rtd.v1.Session
-	3,  // 36: rtd.v1.GetSessionResponse.session:type_name -> rtd.v1.Session
-	3,  // 37: rtd.v1.CloseSessionResponse.session:type_name -> rtd.v1.Session
-	2,  // 38: rtd.v1.WatchSessionsResponse.event:type_name -> rtd.v1.WatchSessionsResponse.Event
-	3,  // 39: rtd.v1.WatchSessionsResponse.session:type_name -> rtd.v1.Session
-	10, // 40: rtd.v1.SessionService.ListSessions:input_type -> rtd.v1.ListSessionsRequest
-	12, // 41: rtd.v1.SessionService.GetSession:input_type -> rtd.v1.GetSessionRequest
-	14, // 42: rtd.v1.SessionService.CloseSession:input_type -> rtd.v1.CloseSessionRequest
-	16, // 43: rtd.v1.SessionService.WatchSessions:input_type -> rtd.v1.WatchSessionsRequest
-	11, // 44: rtd.v1.SessionService.ListSessions:output_type -> rtd.v1.ListSessionsResponse
-	13, // 45: rtd.v1.SessionService.GetSession:output_type -> rtd.v1.GetSessionResponse
-	15, // 46: rtd.v1.SessionService.CloseSession:output_type -> rtd.v1.CloseSessionResponse
-	17, // 47: rtd.v1.SessionService.WatchSessions:output_type -> rtd.v1.WatchSessionsResponse
-	44, // [44:48] is the sub-list for method output_type
-	40, // [40:44] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	2,  // 35: rtd.v1.ListSessionsRequest.view:type_name -> rtd.v1.SessionView
+	4,  // 36: rtd.v1.ListSessionsResponse.sessions:type_name -> rtd.v1.Session
+	4,  // 37: rtd.v1.GetSessionResponse.session:type_name -> rtd.v1.Session
+	4,  // 38: rtd.v1.CloseSessionResponse.session:type_name -> rtd.v1.Session
+	3,  // 39: rtd.v1.WatchSessionsResponse.event:type_name -> rtd.v1.WatchSessionsResponse.Event
+	4,  // 40: rtd.v1.WatchSessionsResponse.session:type_name -> rtd.v1.Session
+	11, // 41: rtd.v1.SessionService.ListSessions:input_type -> rtd.v1.ListSessionsRequest
+	13, // 42: rtd.v1.SessionService.GetSession:input_type -> rtd.v1.GetSessionRequest
+	15, // 43: rtd.v1.SessionService.CloseSession:input_type -> rtd.v1.CloseSessionRequest
+	17, // 44: rtd.v1.SessionService.WatchSessions:input_type -> rtd.v1.WatchSessionsRequest
+	12, // 45: rtd.v1.SessionService.ListSessions:output_type -> rtd.v1.ListSessionsResponse
+	14, // 46: rtd.v1.SessionService.GetSession:output_type -> rtd.v1.GetSessionResponse
+	16, // 47: rtd.v1.SessionService.CloseSession:output_type -> rtd.v1.CloseSessionResponse
+	18, // 48: rtd.v1.SessionService.WatchSessions:output_type -> rtd.v1.WatchSessionsResponse
+	45, // [45:49] is the sub-list for method output_type
+	41, // [41:45] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_rtd_v1_session_proto_init() }
@@ -1638,7 +1708,7 @@ func file_rtd_v1_session_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rtd_v1_session_proto_rawDesc), len(file_rtd_v1_session_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,

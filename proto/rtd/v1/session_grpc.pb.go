@@ -32,6 +32,7 @@ const (
 // SessionService shows and ends the sessions of clients.
 type SessionServiceClient interface {
 	// ListSessions returns the open sessions by id, a page at a time.
+	// INVALID_ARGUMENT for a view that there is not.
 	ListSessions(ctx context.Context, in *ListSessionsRequest, opts ...grpc.CallOption) (*ListSessionsResponse, error)
 	// GetSession returns one open session, NOT_FOUND when there is none of that id.
 	GetSession(ctx context.Context, in *GetSessionRequest, opts ...grpc.CallOption) (*GetSessionResponse, error)
@@ -107,6 +108,7 @@ type SessionService_WatchSessionsClient = grpc.ServerStreamingClient[WatchSessio
 // SessionService shows and ends the sessions of clients.
 type SessionServiceServer interface {
 	// ListSessions returns the open sessions by id, a page at a time.
+	// INVALID_ARGUMENT for a view that there is not.
 	ListSessions(context.Context, *ListSessionsRequest) (*ListSessionsResponse, error)
 	// GetSession returns one open session, NOT_FOUND when there is none of that id.
 	GetSession(context.Context, *GetSessionRequest) (*GetSessionResponse, error)
