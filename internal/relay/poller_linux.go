@@ -94,7 +94,7 @@ func (p *poller) serveAll() (quit bool) {
 // foresee touches what the sessions of a batch will need. With many sessions all of it is cold, and the processor fetches it
 // for the whole batch at once instead of waiting for each in its turn.
 func (p *poller) foresee(events []unix.EpollEvent) {
-	if p.blind {
+	if p.blind || len(events) == 1 {
 		return
 	}
 	for _, e := range events {
