@@ -197,7 +197,7 @@ func (s *session) describe(now look) *rtdv1.Session {
 		Id: s.id, State: s.state(now), Target: s.target(), Result: poolResults[s.result],
 		ClientAddress: s.client.String(), UpstreamSessionId: s.upstream.info.ID,
 		AcceptedAt: timestamppb.New(s.accepted), Age: durationpb.New(s.age(now)),
-		Up: flowOf(now.counters, relay.Up), Down: flowOf(now.counters, relay.Down),
+		Up: flowOf(now, relay.Up), Down: flowOf(now, relay.Down),
 		HeldBytes: uint64(now.counters.Held),
 		KeyName:   s.key, RequestId: s.daemon.redact.String(s.requestID), Model: s.model,
 		Responses: now.progress.responsesMessage(),
@@ -268,10 +268,10 @@ func (s *session) setup() []*rtdv1.PhaseTime {
 	return list
 }
 
-func flowOf(c relay.Counters, dir relay.Dir) *rtdv1.Flow {
+func flowOf(now look, dir relay.Dir) *rtdv1.Flow {
+	c, held := now.counters, now.progress.added[dir]
 	return &rtdv1.Flow{
 		Frames: c.Frames[dir], Messages: c.Messages[dir], Bytes: c.Bytes[dir], PingsAnswered: c.PingsAnswered[dir],
-		AddedTotal: durationpb.New(c.AddedSum[dir]), AddedMax: durationpb.New(c.AddedMax[dir]),
-		Chunks: c.Chunks[dir],
+		AddedTotal: durationpb.New(held.total), AddedMax: durationpb.New(held.max), Chunks: uint64(held.count),
 	}
 }

@@ -3,6 +3,8 @@ package daemon
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509/pkix"
 	"fmt"
 	"io"
 	"math"
@@ -110,7 +112,8 @@ type speaker struct {
 	took  []time.Duration  // from each chunk to its answer, in this slice
 }
 
-func startLoaded(b *testing.B) *loaded {
+// startLoaded starts the daemon; secure says that its upstream is one of wss://.
+func startLoaded(b *testing.B, secure bool) *loaded {
 	b.Helper()
 	s := &loaded{
 		b:      b,
@@ -118,14 +121,22 @@ func startLoaded(b *testing.B) *loaded {
 		chunk:  wire.AppendFrame(nil, wire.FromClient, ws.OpText, appendUp),
 		answer: wire.AppendFrame(nil, wire.FromServer, ws.OpText, deltaDown),
 	}
-	up := wiretest.NewUpstream(b, func(c *wiretest.UpstreamConn) {
+	serve := func(c *wiretest.UpstreamConn) {
 		c.Accept()
 		c.SendText(wiretest.SessionCreated)
 		_ = c.Conn.SetDeadline(time.Time{})
 		answerChunks(c.Conn, len(s.chunk), s.answer)
-	})
+	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "RTD_TEST_UPSTREAM="+up.URL().String())
+	if secure {
+		ca := wiretest.NewAuthority(b)
+		up := wiretest.NewTLSUpstream(b, serve, func(c *tls.Config) {
+			c.Certificates = []tls.Certificate{ca.Sign(pkix.Name{CommonName: "upstream"})}
+		})
+		cmd.Env = append(os.Environ(), "RTD_TEST_UPSTREAM="+up.URL().String(), "SSL_CERT_FILE="+ca.WriteCA(b.TempDir()))
+	} else {
+		cmd.Env = append(os.Environ(), "RTD_TEST_UPSTREAM="+wiretest.NewUpstream(b, serve).URL().String())
+	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		b.Fatal(err)

@@ -31,7 +31,8 @@ type ledger struct {
 	usage     dialect.Usage
 
 	created, firstText, firstAudio, whole measure
-	jitter                                [2]jitter // by direction, of audio
+	jitter                                [2]jitter  // by direction, of audio
+	added                                 [2]measure // by direction: how long what was read at once was in our hands
 
 	activeBytes int // size of the activity, in a copy
 }

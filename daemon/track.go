@@ -65,6 +65,9 @@ func (p *progress) passed(dir relay.Dir, readable, written time.Duration, to sin
 		p.pass(dir, written)
 		return
 	}
+	if p.ledger != nil { // else what came before the first message went out late
+		p.added[dir].add(written - readable)
+	}
 	to.record(added[dir], written-readable)
 }
 
@@ -88,7 +91,7 @@ func (p *progress) silentSince(dir relay.Dir) time.Duration {
 
 // settle works out the chunks that were passed on.
 func (p *progress) settle(dir relay.Dir, to sink) {
-	c, cadence, j := &p.noted[dir], &p.active.cadence[dir], &p.jitter[dir]
+	c, cadence, j, held := &p.noted[dir], &p.active.cadence[dir], &p.jitter[dir], &p.added[dir]
 	chunks := p.chunks[int(dir)*gather:][:c.n]
 	var samples [3][gather]time.Duration
 	in, out, took := samples[0][:0], samples[1][:0], samples[2][:0]
@@ -102,7 +105,9 @@ func (p *progress) settle(dir relay.Dir, to sink) {
 			j.in.add(d)
 		}
 		if chunk.out > 0 {
-			took = append(took, chunk.out-chunk.in)
+			d := chunk.out - chunk.in
+			took = append(took, d)
+			held.add(d)
 		}
 		if d, ok := cadence.Out(max(chunk.out, -chunk.out)); ok {
 			out = append(out, d)

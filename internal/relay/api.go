@@ -149,9 +149,6 @@ type Counters struct {
 	Frames, Bytes, Messages [2]uint64
 	// PingsAnswered counts the pings of the client (Up) and of the upstream (Down).
 	PingsAnswered [2]uint64
-	// Chunks counts the samples in AddedSum and AddedMax: the time from readable to written of what was read at once.
-	Chunks             [2]uint64
-	AddedSum, AddedMax [2]time.Duration
 	// Held is the number of bytes held now, in both directions.
 	Held int
 }

@@ -189,21 +189,9 @@ func (l *loop) keepPart(g *leg, b []byte) {
 // clock is the time since start.
 func (l *loop) clock() time.Duration { return time.Since(l.start) }
 
-// passed takes note that what was readable on leg k at since is written.
+// passed tells that what was readable on leg k at since is written.
 func (l *loop) passed(i uint32, s *session, k int, since time.Duration) {
-	if l.blind {
-		return
+	if !l.blind && s.state != parked {
+		l.showPassed(i, s, k, since, l.clock())
 	}
-	now := l.clock()
-	s.leg[k].added(now - since)
-	if s.state != parked {
-		l.showPassed(i, s, k, since, now)
-	}
-}
-
-// added notes how long bytes were in our hands.
-func (g *leg) added(d time.Duration) {
-	g.chunks++
-	g.addedSum += d
-	g.addedMax = max(g.addedMax, d)
 }

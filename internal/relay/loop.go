@@ -220,8 +220,7 @@ func (l *loop) counters(s *session) (c Counters) {
 	for k := range s.leg {
 		g := &s.leg[k]
 		c.Frames[k], c.Bytes[k], c.Messages[k] = uint64(g.frames), g.bytes, uint64(g.messages)
-		c.PingsAnswered[k], c.Chunks[k] = uint64(g.pings), uint64(g.chunks)
-		c.AddedSum[k], c.AddedMax[k] = g.addedSum, g.addedMax
+		c.PingsAnswered[k] = uint64(g.pings)
 		c.Held += l.held(g)
 	}
 	return c

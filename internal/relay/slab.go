@@ -1,10 +1,6 @@
 package relay
 
-import (
-	"time"
-
-	"github.com/rtd-project/rtd/internal/wire"
-)
+import "github.com/rtd-project/rtd/internal/wire"
 
 // The legs of a session. A leg's input is the direction of the same number.
 const (
@@ -57,9 +53,8 @@ type leg struct {
 	stallAt, closeAt, pingAt, pongAt, trim uint32
 	pingEvery, pongAfter                   uint32
 
-	bytes                           uint64
-	addedSum, addedMax              time.Duration
-	frames, messages, chunks, pings uint32
+	bytes                   uint64
+	frames, messages, pings uint32
 }
 
 // session is the state of a session that is always there. It has no pointers, so that the collector skips the slabs.

@@ -57,9 +57,7 @@ func (a *Aggregate) RecordAll(r Result, p Phase, samples []time.Duration) {
 	}
 	c := &a.cells[r][p]
 	c.mu.Lock()
-	for _, d := range samples {
-		c.h.Record(d)
-	}
+	c.h.RecordAll(samples)
 	c.mu.Unlock()
 }
 

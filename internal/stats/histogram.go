@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Every power of two from 2^subBits up is split into 2^subBits equal buckets, so a bucket is at most 1/128 of its
-// values wide, and its middle at most 1/256 away from any of them. Values below 2^subBits ns are kept exactly.
+// Every power of two from 2^subBits up is split into 2^subBits equal buckets, so a bucket is at most 1/64 of its
+// values wide, and its middle at most 1/128 away from any of them. Values below 2^subBits ns are kept exactly.
 const (
-	subBits = 7
+	subBits = 6
 	perPage = 1 << subBits
 	pages   = 63 - subBits + 1 // enough for every non-negative int64
 )
 
-// Histogram is a distribution of durations with nanosecond range and a relative error below 0.4%. The zero value is
-// empty and ready to use. It grows by one page of 1 KiB per power of two that occurs, so that a histogram of latencies
+// Histogram is a distribution of durations with nanosecond range and a relative error below 0.8%. The zero value is
+// empty and ready to use. It grows by one page of 512 bytes per power of two that occurs, so that a histogram of latencies
 // takes a few KiB. It must not be copied, and is not safe for concurrent use.
 type Histogram struct {
 	count    uint64
@@ -43,16 +43,28 @@ func middle(page, slot int) int64 {
 }
 
 // Record counts one sample. A negative one, which only a clock that went backwards can make, counts as zero.
-func (h *Histogram) Record(d time.Duration) {
-	v := max(int64(d), 0)
-	p, s := bucket(v)
-	if h.page[p] == nil {
-		h.page[p] = new([perPage]uint64)
+func (h *Histogram) Record(d time.Duration) { h.RecordAll([]time.Duration{d}) }
+
+// RecordAll counts samples, as Record does.
+func (h *Histogram) RecordAll(samples []time.Duration) {
+	if len(samples) == 0 {
+		return
 	}
-	h.page[p][s]++
-	h.widen(v, v)
-	h.count++
-	h.sum += float64(v)
+	lo, hi, sum := int64(math.MaxInt64), int64(0), 0.0
+	for _, d := range samples {
+		v := max(int64(d), 0)
+		p, s := bucket(v)
+		page := h.page[p]
+		if page == nil {
+			page = new([perPage]uint64)
+			h.page[p] = page
+		}
+		page[s]++
+		lo, hi, sum = min(lo, v), max(hi, v), sum+float64(v)
+	}
+	h.widen(lo, hi)
+	h.count += uint64(len(samples))
+	h.sum += sum
 }
 
 // widen takes lo and hi into the true range; it must run before count changes.

