@@ -4,8 +4,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-
-	"golang.org/x/sys/unix"
+	"syscall"
 )
 
 // leastPriority is the nice value of the live view.
@@ -20,7 +19,7 @@ func stayBehind() {
 	for known := 0; ; {
 		threads, err := os.ReadDir("/proc/self/task")
 		if err != nil {
-			_ = unix.Setpriority(unix.PRIO_PROCESS, 0, leastPriority)
+			_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, leastPriority)
 			return
 		}
 		if len(threads) == known {
@@ -29,7 +28,7 @@ func stayBehind() {
 		known = len(threads)
 		for _, thread := range threads {
 			if id, err := strconv.Atoi(thread.Name()); err == nil {
-				_ = unix.Setpriority(unix.PRIO_PROCESS, id, leastPriority)
+				_ = syscall.Setpriority(syscall.PRIO_PROCESS, id, leastPriority)
 			}
 		}
 	}
