@@ -65,6 +65,40 @@ func play(t testing.TB, script string) (*progress, *tally) {
 
 const ms = time.Millisecond
 
+// What a session says of the time its bytes were held is what the aggregates got of it: of audio, which is worked out in
+// batches, of two chunks that were written together, and of what is no audio.
+func TestTheTimeHeldOfASessionIsThatOfItsSamples(t *testing.T) {
+	d, _ := dialect.Lookup("openai")
+	p, to := new(progress), &tally{phases: map[stats.Phase][]time.Duration{}}
+	p.passed(relay.Up, ms, 3*ms, to) // before the first message, which is nobody's yet
+	to.phases = map[stats.Phase][]time.Duration{}
+	p.begun(d)
+	var want measure
+	pass := func(ev dialect.Event, messages int, at, held time.Duration) {
+		for range messages {
+			p.client(ev, nil, at, to)
+		}
+		p.passed(relay.Up, at, at+held, to)
+		want.add(held)
+	}
+	for n := range 3 * gather {
+		at := time.Duration(n+1) * 20 * ms
+		pass(dialect.EventAppend, 1, at, time.Duration(n%7)*time.Microsecond)
+	}
+	pass(dialect.EventAppend, 2, 2000*ms, ms)
+	pass(dialect.EventCommit, 1, 2020*ms, 2*ms)
+
+	got := p.copy(to).added[relay.Up]
+	samples := to.phases[stats.PhaseAddedUp]
+	var sum time.Duration
+	for _, sample := range samples {
+		sum += sample
+	}
+	if got.count != want.count || got.total != want.total || got.max != want.max || len(samples) != int(want.count) || sum != want.total {
+		t.Errorf("the session has %+v, the aggregates %d samples of %v in all, want %+v", got, len(samples), sum, want)
+	}
+}
+
 func TestTurnOfAUserWhoSpeaks(t *testing.T) {
 	p, to := play(t, `
 		100 < {"type":"input_audio_buffer.speech_started"}
