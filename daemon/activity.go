@@ -6,7 +6,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/stats"
 )
 
@@ -19,11 +18,10 @@ const (
 
 // activity is what a session needs only while something goes on in it.
 type activity struct {
-	chunks  [2 * gather]chunk // those of the client, those of the upstream
-	cadence [2]stats.Cadence  // by direction
-	open    []turn            // responses in progress, the oldest first
-	asked   []time.Duration   // when responses were asked for that have not begun, the oldest first
-	turnEnd time.Duration     // when the user's turn ended, until a response begins; 0 is not seen
+	pace    [2]pace         // by direction
+	open    []turn          // responses in progress, the oldest first
+	asked   []time.Duration // when responses were asked for that have not begun, the oldest first
+	turnEnd time.Duration   // when the user's turn ended, until a response begins; 0 is not seen
 }
 
 // turn holds the marks of a response. Zero: not seen.
@@ -45,19 +43,17 @@ var activities = sync.Pool{New: func() any { return new(activity) }}
 func (p *progress) activate() *activity {
 	if p.active == nil {
 		p.active = activities.Get().(*activity)
-		p.chunks = p.active.chunks[:]
 	}
 	return p.active
 }
 
 // release gives the activity back.
-func (p *progress) release(to sink) {
+func (p *progress) release() {
 	if p.active == nil {
 		return
 	}
-	p.settleAll(to)
 	a := p.active
-	p.active, p.chunks, p.noted = nil, nil, [2]noted{}
+	p.active = nil
 	*a = activity{open: spare(a.open), asked: spare(a.asked)}
 	activities.Put(a)
 }
@@ -70,20 +66,18 @@ func spare[T any](s []T) []T {
 }
 
 // rest gives the activity back if nothing goes on any more.
-func (p *progress) rest(now time.Duration, to sink) {
+func (p *progress) rest(now time.Duration) {
 	a := p.active
 	if a == nil || len(a.open)+len(a.asked) > 0 || a.turnEnd != 0 {
 		return
 	}
-	for dir, c := range p.noted {
-		if c.passed < c.n {
-			return
-		}
-		if last := p.silentSince(relay.Dir(dir)); last != 0 && now-last < stats.Pause {
+	for dir := range a.pace {
+		c := &a.pace[dir]
+		if last := c.Last(); c.waiting > 0 || last != 0 && now-last < stats.Pause {
 			return
 		}
 	}
-	p.release(to)
+	p.release()
 }
 
 // ask takes note of a request for a response.

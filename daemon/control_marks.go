@@ -16,7 +16,7 @@ func (s *session) detail(m *rtdv1.Session, now look) {
 	r.FirstText, r.Turn, r.Created = p.firstText.message(), p.whole.message(), p.created.message()
 	m.Setup, m.Usage = s.setup(), p.usageMessage()
 	m.JitterUp, m.JitterDown = p.jitter[relay.Up].message(), p.jitter[relay.Down].message()
-	m.StateBytes = stateBytes(p)
+	m.StateBytes = stateBytes(p) + uint64(now.counters.Working)
 	if p.firstFrame != 0 {
 		m.FirstFrame = durationpb.New(s.sinceReady(p.firstFrame))
 	}
@@ -39,7 +39,7 @@ func (s *session) turnMarks(t turn) *rtdv1.TurnMarks {
 	}
 }
 
-// stateBytes is what rtd keeps of a session besides the relay's state.
+// stateBytes is what rtd keeps of a session while no bytes of it pass.
 func stateBytes(p *progress) uint64 {
 	n := uint64(unsafe.Sizeof(session{})) + relay.SessionBytes
 	if p.dialect == nil { // nothing was said yet

@@ -136,14 +136,14 @@ func looks(sessions []*session) []look {
 	var places []int
 	for n, s := range sessions {
 		if s.over.Load() {
-			seen[n] = look{progress: s.progress.copy(s), end: s.end}
+			seen[n] = look{progress: s.progress.copy(), end: s.end}
 			continue
 		}
 		live, places = append(live, s.upstream.relay), append(places, n)
 	}
 	relay.InspectEach(live, func(n int, at time.Duration, c relay.Counters) {
 		s := sessions[places[n]]
-		seen[places[n]] = look{s.progress.copy(s), c, at, s.end}
+		seen[places[n]] = look{s.progress.copy(), c, at, s.end}
 	})
 	for n := range seen {
 		if l := &seen[n]; l.end != nil {

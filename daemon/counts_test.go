@@ -6,11 +6,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/rtd-project/rtd/internal/dialect"
+	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/sim"
 	"github.com/rtd-project/rtd/internal/wiretest"
 	"github.com/rtd-project/rtd/pool"
+	rtdv1 "github.com/rtd-project/rtd/proto/rtd/v1"
 )
 
 // simRig is a daemon in front of the scripted upstream, with size warm sessions and no more to come.
@@ -198,5 +201,58 @@ func add(a, b counted) counted {
 		a.connects + b.connects, a.turns + b.turns, a.inputTokens + b.inputTokens, a.outputTokens + b.outputTokens,
 		a.messagesUp + b.messagesUp, a.messagesDown + b.messagesDown, a.payloadUp + b.payloadUp, a.payloadDown + b.payloadDown,
 		a.framesUp + b.framesUp, a.framesDown + b.framesDown,
+	}
+}
+
+// Of a talk, few messages are looked at one by one; the figures have every chunk.
+func TestEveryChunkOfATalkIsMeasured(t *testing.T) {
+	const chunks = 100
+	words := `{"type":"response.output_audio_transcript.delta","response_id":"resp_1","delta":"a"}`
+	r := startRig(t, wiretest.NewUpstream(t, func(c *wiretest.UpstreamConn) {
+		c.Accept()
+		c.SendText(wiretest.SessionCreated)
+		_ = c.Conn.SetDeadline(time.Time{})
+		for {
+			f, err := c.TryReadFrame()
+			if err != nil {
+				return
+			}
+			if strings.Contains(string(f.Payload), "response.create") {
+				c.SendText(`{"type":"response.created","response":{"id":"resp_1"}}`)
+				continue
+			}
+			c.SendText(string(deltaDown))
+			c.SendText(words)
+		}
+	}), 0)
+	c, id := r.identified()
+	c.SendText(`{"type":"response.create"}`)
+	c.ReadMessage()
+	for range chunks {
+		c.SendText(string(appendUp))
+		c.ExpectText(string(deltaDown))
+		c.ExpectText(words)
+	}
+	s := must(r.control().Session(t.Context(), id))
+	for name, j := range map[string]*rtdv1.Jitter{"up": s.GetJitterUp(), "down": s.GetJitterDown()} {
+		// A gap is judged when three are known.
+		if in, out := j.GetIn().GetCount(), j.GetOut().GetCount(); in != chunks-4 || out != chunks-3 {
+			t.Errorf("jitter %s of %d chunks in and %d out, want %d and %d", name, in, out, chunks-4, chunks-3)
+		}
+	}
+	if a := s.GetResponses().GetFirstAudio().GetCount(); a != 1 {
+		t.Errorf("%d first pieces of audio, want 1", a)
+	}
+	got := map[string]uint64{}
+	for _, row := range must(r.control().Stats(t.Context())).GetPhases() {
+		got[strings.ToLower(strings.TrimPrefix(row.GetPhase().String(), "PHASE_"))] += row.GetSummary().GetCount()
+	}
+	for _, dir := range []string{"up", "down"} {
+		if in, out, added := got["jitter_in_"+dir], got["jitter_out_"+dir], got["added_"+dir]; in != chunks-4 || out != chunks-3 || added <= chunks {
+			t.Errorf("in all, %s: jitter of %d in and %d out, %d passages; want %d, %d and more than %d", dir, in, out, added, chunks-4, chunks-3, chunks)
+		}
+	}
+	if e := r.engine.Stats(); e.Messages[relay.Down] != 2*chunks+2 {
+		t.Errorf("%d messages to the client", e.Messages[relay.Down])
 	}
 }

@@ -38,10 +38,21 @@ func lone() *session {
 // frame does what the relay does with a message that is in hand.
 func (s *session) frame(dir relay.Dir, message []byte, at time.Duration) {
 	tail := relay.TailOf(message)
-	if s.Head(dir, ws.OpText, message[:min(len(message), relay.HeadMax)], &tail, at) {
+	if capture, _ := s.Head(dir, ws.OpText, message[:min(len(message), relay.HeadMax)], &tail, at); capture {
 		s.Message(dir, message, nil, at)
 	}
-	s.Passed(dir, at, at+20*time.Microsecond)
+	s.Passed(dir, []relay.Passage{{Readable: at, Written: at + 20*time.Microsecond}})
+}
+
+// alike does what the relay does with messages that need not be seen, and returns when the last of them came.
+func (s *session) alike(dir relay.Dir, at time.Duration) time.Duration {
+	var passages [16]relay.Passage
+	for n := range passages {
+		at += 20 * ms
+		passages[n] = relay.Passage{Readable: at, Written: at + 20*time.Microsecond, Alike: 1}
+	}
+	s.Passed(dir, passages[:])
+	return at
 }
 
 func TestFramesDoNotAllocate(t *testing.T) {
@@ -53,10 +64,11 @@ func TestFramesDoNotAllocate(t *testing.T) {
 		s.frame(relay.Up, appendUp, at)
 		s.frame(relay.Down, deltaDown, at)
 		s.frame(relay.Down, text, at)
-	}); n != 0 {
-		t.Errorf("%v allocations for a frame up and two down, want none", n)
+		at = s.alike(relay.Up, at)
+	}); n != 0 && !raceEnabled { // a sync.Pool forgets at random for the race detector
+		t.Errorf("%v allocations for a frame up, two down and a batch up, want none", n)
 	}
-	p := s.progress.copy(s)
+	p := s.progress.copy()
 	if p.jitter[relay.Up].out.count < 1000 || p.jitter[relay.Down].in.count < 1000 || p.firstText.count != 1 {
 		t.Errorf("the frames were not looked at: %+v", p)
 	}
@@ -79,16 +91,19 @@ func BenchmarkFrame(b *testing.B) {
 			}
 		})
 	}
+	b.Run("16 alike", func(b *testing.B) {
+		s := lone()
+		at := 2 * time.Second
+		b.ReportAllocs()
+		for b.Loop() {
+			at = s.alike(relay.Down, at)
+		}
+	})
 }
 
-func TestAChunkOfAudioNeedsOneCacheLine(t *testing.T) {
-	const line = 64
+func TestASessionIsSmall(t *testing.T) {
 	var s session
-	if end := unsafe.Offsetof(s.progress) + unsafe.Sizeof(s.progress); end > line {
-		t.Errorf("what every chunk needs of a session is %d bytes, want %d at most", end, line)
-	}
-	// The allocator aligns what is a multiple of it.
-	if n := unsafe.Sizeof(s); n != 256 {
-		t.Errorf("a session has %d bytes, want the size class of 256", n)
+	if n := unsafe.Sizeof(s); n > 240 {
+		t.Errorf("a session has %d bytes, want the size class of 240", n)
 	}
 }

@@ -10,26 +10,20 @@ import (
 	"github.com/rtd-project/rtd/internal/stats"
 )
 
-// heardStep is how exact session.heard is: to write for every frame what others read would cost each frame a cache line.
-const heardStep = 100 * time.Millisecond
-
-// Foresee implements relay.Handler.
-func (s *session) Foresee() { s.heard.Load() }
-
 // Head implements relay.Handler: one message began.
-func (s *session) Head(dir relay.Dir, _ ws.OpCode, head []byte, tail *relay.Tail, at time.Duration) (capture bool) {
-	if heard := time.Duration(s.heard.Load()); heard == 0 || at-heard >= heardStep {
-		s.heard.Store(int64(at))
-	}
+func (s *session) Head(dir relay.Dir, _ ws.OpCode, head []byte, tail *relay.Tail, at time.Duration) (capture bool, alike relay.Alike) {
+	s.heard.Store(int64(at))
 	p := &s.progress
 	if p.dialect == nil {
 		p.begun(s.route.endpoint.dialect)
 	}
 	if dir == relay.Down {
 		tail := tail.Bytes()
-		return p.server(p.dialect.ServerEvent(head, tail), head, tail, at, s)
+		ev := p.dialect.ServerEvent(head, tail)
+		capture = p.server(ev, head, tail, at, s)
+		return capture, p.alike(ev, head)
 	}
-	if p.noted[relay.Up].n == 0 && p.firstFrame == 0 {
+	if p.firstFrame == 0 {
 		p.firstFrame = at
 		s.record(stats.PhaseFirstFrame, s.sinceReady(at))
 	}
@@ -42,7 +36,7 @@ func (s *session) Head(dir relay.Dir, _ ws.OpCode, head []byte, tail *relay.Tail
 		id = p.dialect.ResponseID(head, tail.Bytes())
 	}
 	p.client(ev, id, at, s)
-	return false
+	return false, p.alike(ev, head)
 }
 
 // Message implements relay.Handler: the end of a message that progress wanted to be read, whole or its first and last
@@ -55,9 +49,12 @@ func (s *session) Message(_ relay.Dir, first, last []byte, _ time.Duration) {
 	}
 }
 
-// Passed implements relay.Handler: what was read at once is written.
-func (s *session) Passed(dir relay.Dir, readable, written time.Duration) {
-	s.progress.passed(dir, readable, written, s)
+// Passed implements relay.Handler: so much was passed on.
+func (s *session) Passed(dir relay.Dir, passages []relay.Passage) {
+	if last := passages[len(passages)-1].Readable; last > time.Duration(s.heard.Load()) {
+		s.heard.Store(int64(last))
+	}
+	s.progress.passed(dir, passages, s)
 }
 
 // record implements sink. What repeats with every chunk leaves no trace of the session.

@@ -22,7 +22,8 @@ type moment struct {
 }
 
 func (d *Daemon) moment() *moment {
-	return &moment{at: time.Now(), snapshot: d.stats.Snapshot(), relay: d.engine.Stats()}
+	totals := d.engine.Stats() // sessions are told what passed until now, which the snapshot then has
+	return &moment{at: time.Now(), snapshot: d.stats.Snapshot(), relay: totals}
 }
 
 // history keeps the moments of the last minute. The zero value knows only the start.

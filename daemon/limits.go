@@ -11,6 +11,7 @@ import (
 
 	"github.com/gobwas/ws"
 
+	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/wire"
 )
 
@@ -214,11 +215,14 @@ func sweepEvery(cfg *Config) time.Duration {
 func (d *Daemon) endOverdue(cfg *Config, now time.Time) {
 	for _, s := range d.sessions.all() {
 		age := now.Sub(s.accepted)
-		quiet := min(age, now.Sub(d.epoch)-time.Duration(s.heard.Load()))
+		quiet := func() time.Duration { return min(age, now.Sub(d.epoch)-time.Duration(s.heard.Load())) }
+		if cfg.IdleTimeout > 0 && quiet() >= cfg.IdleTimeout {
+			s.upstream.relay.Inspect(func(time.Duration, relay.Counters) {}) // what passed is told of in batches
+		}
 		switch {
 		case cfg.MaxSessionAge > 0 && age >= cfg.MaxSessionAge:
 			s.overdue(ws.StatusGoingAway, "the session reached its maximum age; connect again")
-		case cfg.IdleTimeout > 0 && quiet >= cfg.IdleTimeout:
+		case cfg.IdleTimeout > 0 && quiet() >= cfg.IdleTimeout:
 			s.overdue(ws.StatusNormalClosure, "the session was idle")
 		case cfg.SessionWarning > 0 && age >= cfg.MaxSessionAge-cfg.SessionWarning && cfg.MaxSessionAge > 0:
 			s.warn(cfg.MaxSessionAge - age)

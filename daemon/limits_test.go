@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -212,6 +213,28 @@ func TestIdleSessionsEnd(t *testing.T) {
 		t.Error("an idle session lives on")
 	}
 	busy.ExpectClose(1000)
+}
+
+// Most chunks are told of in batches, which must not look like silence.
+func TestASessionThatSpeaksSlowlyIsNotIdle(t *testing.T) {
+	const timeout = 400 * time.Millisecond
+	up := wiretest.NewUpstream(t, func(c *wiretest.UpstreamConn) {
+		c.Accept()
+		c.SendText(wiretest.SessionCreated)
+		_ = c.Conn.SetDeadline(time.Time{})
+		_, _ = io.Copy(io.Discard, c.Conn)
+	})
+	r := startRig(t, up, 1, func(c *Config) { c.IdleTimeout = timeout })
+	c := r.session()
+	begun := time.Now()
+	for time.Since(begun) < 4*timeout {
+		c.SendText(`{"type":"input_audio_buffer.append","audio":"AAAA"}`)
+		time.Sleep(timeout / 8) // slowly is what it is about
+	}
+	c.ExpectClose(1000)
+	if took := time.Since(begun); took < 5*timeout*9/10 {
+		t.Errorf("ended after %v, %v after the last word at most", took, took-4*timeout)
+	}
 }
 
 // A listener out of descriptors must neither spin nor fill the log.

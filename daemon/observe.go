@@ -61,7 +61,7 @@ func (d *Daemon) restSessions(now time.Time) (rested uint64) {
 		}
 		s.upstream.relay.Inspect(func(at time.Duration, _ relay.Counters) {
 			if s.progress.ledger != nil && s.progress.active != nil {
-				s.progress.rest(at, s)
+				s.progress.rest(at)
 				rested++
 			}
 		})

@@ -10,12 +10,9 @@ import (
 )
 
 // progress follows what goes on in a session. The poller that owns the session writes it; others read a copy made there
-// (session.look). Times are offsets on the relay's clock. It stands in the session and holds no more than what every chunk
-// of audio needs: with many sessions a chunk costs what fetching cache lines takes, and this is one.
+// (session.look). Times are offsets on the relay's clock.
 type progress struct {
 	dialect  dialect.Dialect // nil before the first message
-	chunks   []chunk         // room in the activity, by direction; nil while nothing goes on
-	noted    [2]noted        // by direction
 	unmarked unmarked
 	*ledger  // nil before the first message
 }
@@ -128,6 +125,28 @@ func (p *progress) server(ev dialect.Event, head, tail []byte, at time.Duration,
 	return false
 }
 
+// alike describes the messages that need no look while things are as they are, if one of event ev that begins with head is
+// one of them.
+func (p *progress) alike(ev dialect.Event, head []byte) (a relay.Alike) {
+	switch ev {
+	case dialect.EventAppend:
+		a.Counted = true
+	case dialect.EventAudioDelta:
+		if !p.unmarked.noAudio {
+			return a
+		}
+		a.Counted = true
+	case dialect.EventTextDelta:
+		if !p.unmarked.noText {
+			return a
+		}
+	default:
+		return a
+	}
+	a.Prefix = p.dialect.Opening(ev, head)
+	return a
+}
+
 // ended takes what a message said that server wanted to be read.
 func (p *progress) ended(d dialect.Detail, to sink) {
 	ev, at := p.pending.event, p.pending.at
@@ -151,7 +170,7 @@ func (p *progress) begin(key uint64, at time.Duration, to sink) *turn {
 	a := p.activate()
 	t, asked, lost := a.begin(key, at)
 	p.unmarked = unmarked{}
-	p.noted[relay.Down].broken = true
+	a.pace[relay.Down].broken = true
 	p.responses.started++
 	to.count(stats.Started, 1)
 	p.lose(lost, to)
@@ -214,7 +233,7 @@ func (p *progress) done(d dialect.Detail, at time.Duration, to sink) {
 		to.answered(&t, status)
 	}
 	p.last = t
-	p.rest(at, to)
+	p.rest(at)
 }
 
 // interrupt counts a response that was cut short, once.
@@ -246,7 +265,7 @@ func (p *progress) over(answers bool, to sink) {
 	for i := range p.active.open {
 		to.answered(&p.active.open[i], "")
 	}
-	p.release(to)
+	p.release()
 }
 
 // bill adds the tokens of a response.
@@ -274,16 +293,13 @@ func sumUsage(a, b dialect.Usage) dialect.Usage {
 	}
 }
 
-// copy is p, with everything worked out, for others to read. It is called where p may be written, unless the session has
+// copy is p for others to read. It is called where p may be written, unless the session has
 // ended.
-func (p *progress) copy(to sink) progress {
+func (p *progress) copy() progress {
 	c := *p
-	c.ledger, c.chunks, c.noted = new(ledger), nil, [2]noted{}
+	c.ledger = new(ledger)
 	if p.ledger == nil {
 		return c
-	}
-	if p.active != nil {
-		p.settleAll(to)
 	}
 	*c.ledger = *p.ledger
 	c.active = nil

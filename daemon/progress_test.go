@@ -52,13 +52,13 @@ func play(t testing.TB, script string) (*progress, *tally) {
 		at := time.Duration(ms) * time.Millisecond
 		if side == ">" {
 			p.client(d.ClientEvent(b, b), d.ResponseID(b, b), at, to)
-			p.passed(relay.Up, at, at, to)
+			p.passed(relay.Up, []relay.Passage{{Readable: at, Written: at}}, to)
 			continue
 		}
 		if ev := d.ServerEvent(b, b); p.server(ev, b, b, at, to) {
 			p.ended(d.Detail(ev, b, nil), to)
 		}
-		p.passed(relay.Down, at, at, to)
+		p.passed(relay.Down, []relay.Passage{{Readable: at, Written: at}}, to)
 	}
 	return p, to
 }
@@ -70,7 +70,7 @@ const ms = time.Millisecond
 func TestTheTimeHeldOfASessionIsThatOfItsSamples(t *testing.T) {
 	d, _ := dialect.Lookup("openai")
 	p, to := new(progress), &tally{phases: map[stats.Phase][]time.Duration{}}
-	p.passed(relay.Up, ms, 3*ms, to) // before the first message, which is nobody's yet
+	p.passed(relay.Up, []relay.Passage{{Readable: ms, Written: 3 * ms}}, to) // before the first message, which is nobody's yet
 	to.phases = map[stats.Phase][]time.Duration{}
 	p.begun(d)
 	var want measure
@@ -78,17 +78,17 @@ func TestTheTimeHeldOfASessionIsThatOfItsSamples(t *testing.T) {
 		for range messages {
 			p.client(ev, nil, at, to)
 		}
-		p.passed(relay.Up, at, at+held, to)
+		p.passed(relay.Up, []relay.Passage{{Readable: at, Written: at + held}}, to)
 		want.add(held)
 	}
-	for n := range 3 * gather {
+	for n := range 50 {
 		at := time.Duration(n+1) * 20 * ms
 		pass(dialect.EventAppend, 1, at, time.Duration(n%7)*time.Microsecond)
 	}
 	pass(dialect.EventAppend, 2, 2000*ms, ms)
 	pass(dialect.EventCommit, 1, 2020*ms, 2*ms)
 
-	got := p.copy(to).added[relay.Up]
+	got := p.copy().added[relay.Up]
 	samples := to.phases[stats.PhaseAddedUp]
 	var sum time.Duration
 	for _, sample := range samples {
@@ -186,7 +186,7 @@ func TestOverlappingResponsesKeepTheirMarksApart(t *testing.T) {
 			t.Errorf("%v = %v, want %v", phase, got, want)
 		}
 	}
-	if r := p.copy(to).responses; r.started != 2 || r.completed != 2 || r.open != 0 || r.errors != 1 || r.lost != 0 {
+	if r := p.copy().responses; r.started != 2 || r.completed != 2 || r.open != 0 || r.errors != 1 || r.lost != 0 {
 		t.Errorf("responses %+v", r)
 	}
 }
@@ -284,7 +284,7 @@ func TestJitterOfASession(t *testing.T) {
 	}
 	fmt.Fprintf(&script, "%d > {\"audio\":\"AAAA\",\"type\":\"input_audio_buffer.append\"}\n", 1400+9)
 	p, to := play(t, script.String())
-	c := p.copy(to)
+	c := p.copy()
 	up := c.jitter[relay.Up]
 	if up.gap != 20*ms || up.in.max != 9*ms || up.out.max != 9*ms || up.in.count != 17 || up.in.total != 9*ms {
 		t.Errorf("jitter up %+v", up)
@@ -292,11 +292,11 @@ func TestJitterOfASession(t *testing.T) {
 	if c.active != nil || c.activeBytes == 0 {
 		t.Error("a copy shares what the poller writes, or hides its size")
 	}
-	p.rest(1409*ms, to)
+	p.rest(1409 * ms)
 	if p.active == nil {
 		t.Error("a speaking client lost its activity")
 	}
-	p.rest(1409*ms+stats.Pause, to)
+	p.rest(1409*ms + stats.Pause)
 	if p.active != nil || p.jitter[relay.Up] != up {
 		t.Errorf("silent: active %v, jitter %+v, want %+v", p.active, p.jitter[relay.Up], up)
 	}

@@ -17,10 +17,9 @@ import (
 )
 
 // session is one client and its upstream, from the 101 to the last byte. After Adopt the poller that has its sockets owns
-// progress and end; of the rest nothing changes, or it is atomic. What a chunk of audio needs stands first, in one cache
-// line: TestAChunkOfAudioNeedsOneCacheLine.
+// progress and end; of the rest nothing changes, or it is atomic.
 type session struct {
-	heard    atomic.Int64 // when the last message began, on the relay's clock, ns
+	heard    atomic.Int64 // when the last bytes of a message came that we were told of, on the relay's clock, ns
 	progress progress     // the poller's
 
 	*admission
@@ -77,7 +76,7 @@ func (s *session) End(e relay.End) {
 func (s *session) finish() {
 	defer s.hidden.Release()
 	s.daemon.watchers.ended(s)
-	c, p := s.end.Counters, s.progress.copy(s)
+	c, p := s.end.Counters, s.progress.copy()
 	args := []any{
 		"session", s.id, "client", s.client, "key", s.key, "model", s.model, "upstream", s.upstream.info.ID, "pool", s.result.String(),
 		"ready", time.Duration(s.ready.Load()), "duration", time.Since(s.accepted).Round(time.Millisecond),

@@ -1,25 +1,19 @@
 package daemon
 
 import (
+	"sync"
 	"time"
 
 	"github.com/rtd-project/rtd/internal/relay"
 	"github.com/rtd-project/rtd/internal/stats"
 )
 
-// gather is how many chunks of audio are noted before they are worked out. With many sessions most of what a chunk costs
-// is fetching memory and code that others drove out of the cache meanwhile: so as little as possible is done per chunk.
-const gather = 16
-
-// noted says how far the chunks of a direction are.
-type noted struct {
-	n, passed uint8 // chunks noted, and of those how many were passed on
-	broken    bool  // the next chunk begins another stream
+// pace follows the chunks of audio of one direction.
+type pace struct {
+	stats.Cadence
+	waiting int  // chunks that came and are not passed on
+	broken  bool // the next chunk begins another stream
 }
-
-// chunk says when a chunk came and when it was written. in is negative when it begins another stream, out is negative
-// when it was written together with one before it.
-type chunk struct{ in, out time.Duration }
 
 // jitter describes the chunks of one direction as they came and as they were passed on.
 type jitter struct {
@@ -34,98 +28,90 @@ var (
 	added     = [2]stats.Phase{relay.Up: stats.PhaseAddedUp, relay.Down: stats.PhaseAddedDown}
 )
 
-// chunk takes a chunk of audio. What is noted of it is only written here: nothing waits for that memory.
+// samples gathers what is measured of a phase, for the aggregates to take at once.
+type samples struct {
+	n    int
+	list [32]time.Duration
+}
+
+func (s *samples) add(d time.Duration, phase stats.Phase, to sink) {
+	if s.n == len(s.list) {
+		s.flush(phase, to)
+	}
+	s.list[s.n] = d
+	s.n++
+}
+
+func (s *samples) flush(phase stats.Phase, to sink) {
+	to.recordAll(phase, s.list[:s.n])
+	s.n = 0
+}
+
+// batch is what is measured of the passages of a direction.
+type batch struct{ in, out, held samples }
+
+// A sink may keep what it is given as far as the compiler knows: that is not to be made anew each time.
+var batches = sync.Pool{New: func() any { return new(batch) }}
+
+// flush gives everything to the aggregates, and b away.
+func (b *batch) flush(dir relay.Dir, to sink) {
+	b.in.flush(jitterIn[dir], to)
+	b.out.flush(jitterOut[dir], to)
+	b.held.flush(added[dir], to)
+	batches.Put(b)
+}
+
+// chunk takes a chunk of audio that came alone.
 func (p *progress) chunk(dir relay.Dir, at time.Duration, to sink) {
-	if p.chunks == nil {
-		p.activate()
-	}
-	c := &p.noted[dir]
-	if c.n == gather {
-		p.makeRoom(dir, at, to)
-	}
+	b := batches.Get().(*batch)
+	p.chunks(dir, 1, at, &b.in, to)
+	b.flush(dir, to)
+}
+
+// chunks takes chunks of audio that came at once.
+func (p *progress) chunks(dir relay.Dir, n int, at time.Duration, in *samples, to sink) {
+	c, j := &p.activate().pace[dir], &p.jitter[dir]
 	if c.broken {
-		c.broken = false
-		at = -at
+		c.Break()
+		c.broken, c.waiting = false, 0
 	}
-	p.chunks[int(dir)*gather+int(c.n)].in = at
-	c.n++
-}
-
-// makeRoom works the chunks out. Those that wait for a slow receiver count as passed on now.
-func (p *progress) makeRoom(dir relay.Dir, now time.Duration, to sink) {
-	if p.noted[dir].passed == 0 {
-		p.pass(dir, now)
-	}
-	p.settle(dir, to)
-}
-
-// passed takes note that what came in a direction at readable is written.
-func (p *progress) passed(dir relay.Dir, readable, written time.Duration, to sink) {
-	if c := &p.noted[dir]; c.passed < c.n {
-		p.pass(dir, written)
-		return
-	}
-	if p.ledger != nil { // else what came before the first message went out late
-		p.added[dir].add(written - readable)
-	}
-	to.record(added[dir], written-readable)
-}
-
-func (p *progress) pass(dir relay.Dir, written time.Duration) {
-	c, first := &p.noted[dir], int(dir)*gather
-	p.chunks[first+int(c.passed)].out = written
-	for c.passed++; c.passed < c.n; c.passed++ {
-		p.chunks[first+int(c.passed)].out = -written
-	}
-}
-
-// silentSince is when the last chunk of a direction came, of which all are passed on; 0 is never.
-func (p *progress) silentSince(dir relay.Dir) time.Duration {
-	n := int(p.noted[dir].n)
-	if n == 0 {
-		return p.active.cadence[dir].Last()
-	}
-	last := p.chunks[int(dir)*gather+n-1].in
-	return max(last, -last)
-}
-
-// settle works out the chunks that were passed on.
-func (p *progress) settle(dir relay.Dir, to sink) {
-	c, cadence, j, held := &p.noted[dir], &p.active.cadence[dir], &p.jitter[dir], &p.added[dir]
-	chunks := p.chunks[int(dir)*gather:][:c.n]
-	var samples [3][gather]time.Duration
-	in, out, took := samples[0][:0], samples[1][:0], samples[2][:0]
-	for _, chunk := range chunks[:c.passed] {
-		if chunk.in < 0 {
-			chunk.in = -chunk.in
-			cadence.Break()
-		}
-		if d, ok := cadence.In(chunk.in); ok {
-			in = append(in, d)
+	c.waiting += n
+	for range n {
+		if d, ok := c.In(at); ok {
 			j.in.add(d)
-		}
-		if chunk.out > 0 {
-			d := chunk.out - chunk.in
-			took = append(took, d)
-			held.add(d)
-		}
-		if d, ok := cadence.Out(max(chunk.out, -chunk.out)); ok {
-			out = append(out, d)
-			j.out.add(d)
+			in.add(d, jitterIn[dir], to)
 		}
 	}
-	to.recordAll(jitterIn[dir], in)
-	to.recordAll(jitterOut[dir], out)
-	to.recordAll(added[dir], took)
-	copy(chunks, chunks[c.passed:])
-	c.n, c.passed = c.n-c.passed, 0
-	if gap := cadence.Median(); gap > 0 {
+	if gap := c.Median(); gap > 0 {
 		j.gap = gap
 	}
 }
 
-// settleAll works out both directions.
-func (p *progress) settleAll(to sink) {
-	p.settle(relay.Up, to)
-	p.settle(relay.Down, to)
+// passed takes note of what was passed on in a direction.
+func (p *progress) passed(dir relay.Dir, passages []relay.Passage, to sink) {
+	b := batches.Get().(*batch)
+	for _, passage := range passages {
+		if passage.Alike > 0 {
+			p.chunks(dir, passage.Alike, passage.Readable, &b.in, to)
+		}
+		if passage.Written == 0 {
+			continue
+		}
+		d := passage.Written - passage.Readable
+		b.held.add(d, added[dir], to)
+		if p.ledger == nil { // what came before the first message went out late
+			continue
+		}
+		p.added[dir].add(d)
+		if p.active == nil {
+			continue
+		}
+		for c := &p.active.pace[dir]; c.waiting > 0; c.waiting-- {
+			if d, ok := c.Out(passage.Written); ok {
+				p.jitter[dir].out.add(d)
+				b.out.add(d, jitterOut[dir], to)
+			}
+		}
+	}
+	b.flush(dir, to)
 }

@@ -36,6 +36,9 @@ type Dialect interface {
 	// overlap head.
 	ServerEvent(head, tail []byte) Event
 	ClientEvent(head, tail []byte) Event
+	// Opening returns what head begins with if only messages of event ev begin so, and it is one of the few ways in which
+	// most write them; else "".
+	Opening(ev Event, head []byte) string
 	// ResponseID returns the response a server event belongs to, as a part of head or tail; nil if it does not say.
 	ResponseID(head, tail []byte) []byte
 	// WantsDetail says whether Detail has something to read from a message with this event.

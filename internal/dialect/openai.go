@@ -68,14 +68,34 @@ func (d *openAI) Target(up Upstream, ask Ask) (Target, error) {
 	return t, nil
 }
 
-// The beginnings of nearly all messages of a call, as most write them: audio up and down.
-const (
-	appendPrefix = `{"type":"input_audio_buffer.append"`
-	audioPrefix  = `{"type":"response.output_audio.delta"`
-)
+// onlyAppend begins an append whose type may be a megabyte away: no other message of a client has that key.
+const onlyAppend = `{"audio":`
 
-func hasPrefix(b []byte, prefix string) bool {
-	return len(b) >= len(prefix) && string(b[:len(prefix)]) == prefix
+// openings are the beginnings of nearly all messages of a call, as encoders write them with and without spaces.
+var openings = func() (o [numEvents][]string) {
+	for ev, types := range map[Event][]string{
+		EventAppend:     {"input_audio_buffer.append"},
+		EventAudioDelta: {"response.output_audio.delta", "response.audio.delta"},
+		EventTextDelta: {
+			"response.output_audio_transcript.delta", "response.output_text.delta", "response.audio_transcript.delta", "response.text.delta",
+		},
+	} {
+		for _, t := range types {
+			o[ev] = append(o[ev], `{"type":"`+t+`"`, `{"type": "`+t+`"`)
+		}
+	}
+	o[EventAppend] = append(o[EventAppend], onlyAppend)
+	return o
+}()
+
+// Opening implements Dialect.
+func (d *openAI) Opening(ev Event, head []byte) string {
+	for _, o := range openings[ev] {
+		if len(head) >= len(o) && string(head[:len(o)]) == o {
+			return o
+		}
+	}
+	return ""
 }
 
 // NewReady implements Dialect.
@@ -83,9 +103,6 @@ func (d *openAI) NewReady() Ready { return openAIReady{d} }
 
 // ServerEvent implements Dialect.
 func (d *openAI) ServerEvent(head, tail []byte) Event {
-	if hasPrefix(head, audioPrefix) {
-		return EventAudioDelta
-	}
 	raw := findString(head, tail, "type")
 	if raw == nil {
 		return EventNone
@@ -120,12 +137,9 @@ func (d *openAI) ServerEvent(head, tail []byte) Event {
 
 // ClientEvent implements Dialect.
 func (d *openAI) ClientEvent(head, tail []byte) Event {
-	if hasPrefix(head, appendPrefix) {
-		return EventAppend
-	}
 	c := cursor{b: head}
 	key, ok := c.firstKey()
-	if ok && equals(key, "audio") { // only an append has it, and its type may be a megabyte away
+	if ok && equals(key, "audio") { // as onlyAppend, with spaces
 		return EventAppend
 	}
 	raw := c.findString(key, ok, tail, "type")

@@ -115,19 +115,20 @@ type Handler interface {
 	// Opened is called once, before all else, when the client's response is about to be written: who reads it finds done
 	// what Opened does.
 	Opened()
-	// Foresee is called when bytes of the session may be readable, before anything is done about that: it may touch what
-	// Head will need, so that it is fetched from memory meanwhile, and does nothing else.
-	Foresee()
 	// Head is called once for each data message that is relayed, in order, with its first bytes, unmasked: HeadMax of
-	// them or all. at is when the bytes were readable, since the engine's start. true asks for Message. Neither head nor
+	// them or all. at is when the bytes were readable, since the engine's start. capture asks for Message. Neither head nor
 	// tail may be kept.
-	Head(dir Dir, op ws.OpCode, head []byte, tail *Tail, at time.Duration) (capture bool)
+	//
+	// What alike describes is not shown from here on, in this direction, beside what was described so before; a Head that
+	// describes nothing, with an empty prefix, ends that for all of it.
+	Head(dir Dir, op ws.OpCode, head []byte, tail *Tail, at time.Duration) (capture bool, alike Alike)
 	// Message is called at the end of a captured message with its first CaptureMax bytes. last has its last CaptureMax
 	// bytes and may overlap first; it is nil when first is the whole message.
 	Message(dir Dir, first, last []byte, at time.Duration)
-	// Passed is called when what was read at once, at readable, was written as a whole, at written: after the Heads of the
-	// messages in it, and late if the receiver was slow. What only waited for the rest of a header is not told.
-	Passed(dir Dir, readable, written time.Duration)
+	// Passed is called with what was passed on since the call before, the oldest first and a few at once: before the next
+	// Head or Message of the direction, before anybody looks at the session or at Engine.Stats, and before End. passages may
+	// not be kept. What only waited for the rest of a header is not told.
+	Passed(dir Dir, passages []Passage)
 	// End is called once, after both sockets are closed.
 	End(End)
 }
@@ -151,6 +152,8 @@ type Counters struct {
 	PingsAnswered [2]uint64
 	// Held is the number of bytes held now, in both directions.
 	Held int
+	// Working is what the engine keeps on top of SessionBytes while something goes on, in bytes.
+	Working int
 }
 
 // Totals are the engine's gauges and counters.

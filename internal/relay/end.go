@@ -286,6 +286,10 @@ func (l *loop) closeLeg(i uint32, s *session, k int) {
 // release ends a session without sockets.
 func (l *loop) release(i uint32, s *session) {
 	l.unpark(s)
+	for k := range s.leg {
+		l.tell(i, s, k)
+		l.dropNotes(&s.leg[k])
+	}
 	end := End{By: ByGateway}
 	if s.outcome != 0 {
 		end = l.outcomes.at(s.outcome).end

@@ -119,14 +119,25 @@ func (e *Engine) Shutdown(wait time.Duration) {
 // what looking costs.
 func (e *Engine) Blind(on bool) {
 	for _, l := range e.loops {
+		l.tellAll()
 		l.call(func() { l.blind = on })
 	}
 }
 
-// Stats adds up the loops. It waits for each.
+// tellAll has the handlers told of what passed until now. It waits for that, and frames do not.
+func (l *loop) tellAll() {
+	for next, more := 0, true; more; more = next > 0 {
+		if !l.call(func() { next = l.tellSome(next) }) {
+			return
+		}
+	}
+}
+
+// Stats adds up the loops. It waits for each, and for handlers to have been told of all that passed.
 func (e *Engine) Stats() Totals {
 	var sum Totals
 	for _, l := range e.loops {
+		l.tellAll()
 		l.call(func() { l.addTotals(&sum) })
 	}
 	return sum

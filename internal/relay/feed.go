@@ -67,6 +67,7 @@ func (l *loop) input(i uint32, k int, buf []byte, n int) {
 // unless a frame of someone else must come in between: pings and pongs are cut out by moving what is behind them.
 func (l *loop) feed(i uint32, s *session, k int, b []byte) {
 	g := &s.leg[k]
+	l.alike = 0
 	run, end := 0, 0 // b[run:end] is judged and not passed on yet
 	for pos := 0; pos < len(b); {
 		from := pos
@@ -173,9 +174,17 @@ func (l *loop) forward(i uint32, s *session, k int, b []byte) {
 		l.totals.Bytes[k] += uint64(len(b))
 	}
 	l.out(i, s, 1-k, b)
-	if o.spill == 0 {
-		l.passed(i, s, k, l.now)
+	if l.blind {
+		return
 	}
+	p := Passage{Readable: l.now, Alike: l.alike}
+	l.alike = 0
+	if o.spill == 0 {
+		p.Written = l.clock()
+	} else if p.Alike == 0 {
+		return
+	}
+	l.passed(i, s, k, p)
 }
 
 // keepPart keeps the beginning of a frame until more of it comes: none of it may be passed on yet.
@@ -188,10 +197,3 @@ func (l *loop) keepPart(g *leg, b []byte) {
 
 // clock is the time since start.
 func (l *loop) clock() time.Duration { return time.Since(l.start) }
-
-// passed tells that what was readable on leg k at since is written.
-func (l *loop) passed(i uint32, s *session, k int, since time.Duration) {
-	if !l.blind && s.state != parked {
-		l.showPassed(i, s, k, since, l.clock())
-	}
-}

@@ -178,6 +178,14 @@ func (b *bench) pair(u Upstream, c Client) *pair {
 	return b.join(b.park(u, newRecorder()), up, c)
 }
 
+// told returns what was passed on in the session until now.
+func (p *pair) told(b *bench) []passed {
+	b.Stats()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.recorder.passed)
+}
+
 // recorder is a Handler and a Watcher that notes what it is told.
 type recorder struct {
 	mu       sync.Mutex
@@ -187,6 +195,7 @@ type recorder struct {
 	passed   []passed
 	early    []string
 	capture  bool
+	alike    Alike
 	evict    error
 	panics   bool
 	changed  chan struct{}
@@ -203,9 +212,9 @@ type head struct {
 }
 
 type passed struct {
-	dir               Dir
-	readable, written time.Duration
-	heads             int // shown before
+	Passage
+	dir   Dir
+	heads int // shown before
 }
 
 type message struct {
@@ -226,9 +235,7 @@ func (r *recorder) Opened() {
 	}
 }
 
-func (r *recorder) Foresee() {}
-
-func (r *recorder) Head(dir Dir, op ws.OpCode, h []byte, end *Tail, at time.Duration) bool {
+func (r *recorder) Head(dir Dir, op ws.OpCode, h []byte, end *Tail, at time.Duration) (bool, Alike) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.panics {
@@ -237,7 +244,7 @@ func (r *recorder) Head(dir Dir, op ws.OpCode, h []byte, end *Tail, at time.Dura
 	tail := end.Bytes()
 	r.heads = append(r.heads, head{dir, op, string(h), string(tail), tail != nil})
 	r.notify()
-	return r.capture
+	return r.capture, r.alike
 }
 
 func (r *recorder) Message(dir Dir, first, last []byte, at time.Duration) {
@@ -247,10 +254,15 @@ func (r *recorder) Message(dir Dir, first, last []byte, at time.Duration) {
 	r.notify()
 }
 
-func (r *recorder) Passed(dir Dir, readable, written time.Duration) {
+func (r *recorder) Passed(dir Dir, passages []Passage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.passed = append(r.passed, passed{dir, readable, written, len(r.heads)})
+	if r.panics {
+		panic("as the test wants")
+	}
+	for _, p := range passages {
+		r.passed = append(r.passed, passed{p, dir, len(r.heads)})
+	}
 	r.notify()
 }
 

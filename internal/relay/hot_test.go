@@ -14,12 +14,13 @@ import (
 // quiet is a Handler that costs nothing.
 type quiet struct{ capture bool }
 
-func (q quiet) Opened()                                                {}
-func (q quiet) Foresee()                                               {}
-func (q quiet) Head(Dir, ws.OpCode, []byte, *Tail, time.Duration) bool { return q.capture }
-func (q quiet) Message(Dir, []byte, []byte, time.Duration)             {}
-func (q quiet) Passed(Dir, time.Duration, time.Duration)               {}
-func (q quiet) End(End)                                                {}
+func (q quiet) Opened() {}
+func (q quiet) Head(Dir, ws.OpCode, []byte, *Tail, time.Duration) (bool, Alike) {
+	return q.capture, Alike{}
+}
+func (q quiet) Message(Dir, []byte, []byte, time.Duration) {}
+func (q quiet) Passed(Dir, []Passage)                      {}
+func (q quiet) End(End)                                    {}
 
 // duplex makes a live session with raw ends.
 func duplex(t testing.TB, config Config, h Handler) (cl, up net.Conn) {
@@ -95,20 +96,21 @@ func BenchmarkRelayFrame(b *testing.B) {
 
 // BenchmarkFeed is the engine's own share of a frame: no system call.
 func BenchmarkFeed(b *testing.B) {
-	for _, from := range []wire.Role{wire.FromClient, wire.FromServer} {
-		b.Run([]string{"client", "server"}[from], func(b *testing.B) {
-			l := newLoop(Config{}.withDefaults(), time.Now())
-			l.d = nowhere{}
-			i := l.take()
-			s := l.at(i)
-			s.state = live
-			*l.handler(i) = quiet{}
-			frame := wire.AppendFrame(make([]byte, room), from, ws.OpText, make([]byte, 1300))
-			b.ReportAllocs()
-			for b.Loop() {
-				l.input(i, int(from), frame, len(frame)-room)
-			}
-		})
+	payload := append([]byte(audio), make([]byte, 1300)...)
+	for _, h := range []struct {
+		name string
+		Handler
+	}{{"shown", quiet{}}, {"alike", regular{}}} {
+		for _, from := range []wire.Role{wire.FromClient, wire.FromServer} {
+			b.Run(h.name+"/"+[]string{"client", "server"}[from], func(b *testing.B) {
+				l, i, _ := loose(h.Handler)
+				frame := wire.AppendFrame(make([]byte, room), from, ws.OpText, payload)
+				b.ReportAllocs()
+				for b.Loop() {
+					l.input(i, int(from), frame, len(frame)-room)
+				}
+			})
+		}
 	}
 }
 

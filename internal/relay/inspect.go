@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// SessionBytes is what the engine keeps for a session that stands still, live or parked, in bytes. Counters.Held comes
-// on top.
+// SessionBytes is what the engine keeps for a session that stands still, live or parked, in bytes. Counters.Working
+// and Held come on top.
 const SessionBytes = uint64(unsafe.Sizeof(session{}) + unsafe.Sizeof(Handler(nil)) + unsafe.Sizeof(Session{}))
 
 // Inspect calls f on the loop that owns the session, with the loop's time and the session's counters, and waits for it:
@@ -23,14 +23,17 @@ func (s *Session) Inspect(f func(at time.Duration, c Counters)) bool {
 func (s *Session) inspect(f func(at time.Duration, c Counters)) {
 	var c Counters
 	if s.l.valid(s.i, s.gen) {
+		s.l.tellBoth(s.i, s.l.at(s.i))
+	}
+	if s.l.valid(s.i, s.gen) {
 		c = s.l.counters(s.l.at(s.i))
 	}
 	f(s.l.now, c)
 }
 
-// inspectAtOnce is how many sessions a loop shows in a row: few enough that no frame waits for it, many enough that it is
+// lookAtOnce is how many sessions are looked at in a row: few enough that no frame waits for it, many enough that a loop is
 // seldom woken.
-const inspectAtOnce = 32
+const lookAtOnce = 32
 
 // InspectEach is Inspect for many sessions, with their places in sessions. A loop is interrupted for a few of them at a
 // time; the calls of f do not overlap. f does not run for sessions of an engine that has ended.
@@ -40,7 +43,7 @@ func InspectEach(sessions []*Session, f func(n int, at time.Duration, c Counters
 		of[s.l] = append(of[s.l], n)
 	}
 	for l, places := range of {
-		for some := range slices.Chunk(places, inspectAtOnce) {
+		for some := range slices.Chunk(places, lookAtOnce) {
 			l.call(func() {
 				l.refresh()
 				for _, n := range some {

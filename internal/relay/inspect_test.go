@@ -7,7 +7,7 @@ import (
 
 // TestInspectEachShowsEverySessionOnce: in its place, live or over, with its own counters.
 func TestInspectEachShowsEverySessionOnce(t *testing.T) {
-	const live = 2*inspectAtOnce + 3
+	const live = 2*lookAtOnce + 3
 	onEach(t, Config{}, func(b *bench) {
 		var pairs []*pair
 		var sessions []*Session

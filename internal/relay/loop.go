@@ -3,6 +3,7 @@ package relay
 import (
 	"sync"
 	"time"
+	"unsafe"
 )
 
 // driver moves bytes for a loop. All but prepare and wake are called on the loop's goroutine, which is that of run.
@@ -48,6 +49,7 @@ type loop struct {
 	spills   table[spill]
 	works    table[work]
 	waitings table[waiting]
+	notes    notebook
 	outcomes table[outcome]
 	losses   [][]byte
 	events   map[uint32][]byte // payloads that wait, by session
@@ -58,6 +60,10 @@ type loop struct {
 	scratch [2][CaptureMax]byte
 	tail    Tail   // of the message that is shown
 	frame   []byte // control frames are rendered here
+
+	kinds    []kind
+	alike    int // counted messages in the bytes in hand that the handler was not shown
+	passages [atOnce]Passage
 
 	panicked error // the last panic of a handler
 
@@ -222,6 +228,15 @@ func (l *loop) counters(s *session) (c Counters) {
 		c.Frames[k], c.Bytes[k], c.Messages[k] = uint64(g.frames), g.bytes, uint64(g.messages)
 		c.PingsAnswered[k] = uint64(g.pings)
 		c.Held += l.held(g)
+		if g.notes != 0 {
+			c.Working += int(unsafe.Sizeof(notes{}))
+		}
+		if g.work != 0 {
+			c.Working += int(unsafe.Sizeof(work{}))
+			if l.works.at(g.work).tap.capture != nil {
+				c.Working += int(unsafe.Sizeof(capture{}))
+			}
+		}
 	}
 	return c
 }

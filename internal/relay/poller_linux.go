@@ -72,7 +72,6 @@ func (p *poller) serveAll() (quit bool) {
 		}
 		p.refresh()
 		p.more = got == batch
-		p.foresee(p.events[:got])
 		for _, e := range p.events[:got] {
 			if !p.serve(e) {
 				return true
@@ -87,22 +86,6 @@ func (p *poller) serveAll() (quit bool) {
 		}
 		if n%yieldAfter == 0 {
 			runtime.Gosched()
-		}
-	}
-}
-
-// foresee touches what the sessions of a batch will need. With many sessions all of it is cold, and the processor fetches it
-// for the whole batch at once instead of waiting for each in its turn.
-func (p *poller) foresee(events []unix.EpollEvent) {
-	if p.blind || len(events) == 1 {
-		return
-	}
-	for _, e := range events {
-		if e.Fd < 0 {
-			continue
-		}
-		if h := *p.handler(uint32(e.Fd) >> 1); h != nil {
-			h.Foresee()
 		}
 	}
 }
@@ -258,7 +241,7 @@ func (p *poller) interest(i uint32, k int, read, write bool) {
 	if g.flags&fReset != 0 && !read {
 		want = 0
 	}
-	if want == g.ev {
+	if want == uint32(g.ev) {
 		return
 	}
 	op := unix.EPOLL_CTL_MOD
@@ -278,11 +261,11 @@ func (p *poller) interest(i uint32, k int, read, write bool) {
 	if g.io != 0 && read && g.ev&unix.EPOLLIN == 0 {
 		p.readAgain(i, k) // plaintext may be inside the tls.Conn
 	}
-	g.ev = want
+	g.ev = uint16(want)
 }
 
 // registered marks a leg that epoll knows, even if it waits for nothing; epoll never gets to see it.
-const registered uint32 = 1 << 27
+const registered uint32 = 1 << 15
 
 func (p *poller) notify(i uint32, k int) {
 	if io := p.at(i).leg[k].io; io != 0 {

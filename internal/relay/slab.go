@@ -1,6 +1,10 @@
 package relay
 
-import "github.com/rtd-project/rtd/internal/wire"
+import (
+	"time"
+
+	"github.com/rtd-project/rtd/internal/wire"
+)
 
 // The legs of a session. A leg's input is the direction of the same number.
 const (
@@ -38,23 +42,27 @@ const (
 	ending
 )
 
-// leg is one socket of a session.
+// leg is one socket of a session. What every chunk needs stands first: of many sessions it is cold.
 type leg struct {
 	in    wire.Parser // of what it sends
 	fd    int32
 	io    int32  // the driver's own table
-	ev    uint32 // what the driver waits for
 	spill int32  // bytes that wait to be written to it
 	work  int32  // bytes of it that are looked at before they are passed on
+	notes uint32 // what was passed on of which the handler was not told
 	flags uint16
+	alike uint16 // the kinds of its messages that the handler need not see, a bit each
+	ev    uint16 // what the driver waits for
+	noted uint8  // passages in notes
 
-	// In ticks; 0 is never.
-	lastIn                                 uint32
-	stallAt, closeAt, pingAt, pongAt, trim uint32
+	lastIn   uint32        // in ticks, as the timers
+	readable time.Duration // of the last passage in notes
+
+	stallAt, closeAt, pingAt, pongAt, trim uint32 // in ticks; 0 is never
 	pingEvery, pongAfter                   uint32
 
-	bytes                   uint64
 	frames, messages, pings uint32
+	bytes                   uint64
 }
 
 // session is the state of a session that is always there. It has no pointers, so that the collector skips the slabs.

@@ -70,8 +70,8 @@ func (l *loop) wrote(i uint32, k int, n int) {
 	since := sp.since
 	l.dropSpill(g)
 	s.dirty = true
-	if s.state == live {
-		l.passed(i, s, 1-k, since)
+	if s.state == live && !l.blind {
+		l.passed(i, s, 1-k, Passage{Readable: since, Written: l.clock()})
 	}
 	l.sendWaiting(i, s, k)
 }

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/gobwas/ws"
 	"github.com/rtd-project/rtd/internal/wire"
@@ -76,7 +75,7 @@ func (l *loop) tapFrame(i uint32, s *session, k int, f wire.Frame, b []byte) {
 		if s.leg[k].flags&fTap != 0 {
 			l.tapMore(i, s, k, b)
 		}
-	case s.state != parked && s.leg[1-k].flags&shut == 0:
+	case s.state != parked && s.leg[1-k].flags&shut == 0 && !l.isAlike(&s.leg[k], b):
 		l.tapBegin(i, s, k, f.Op, b, f.Fin && int64(len(b)) == f.Length)
 	}
 }
@@ -184,14 +183,23 @@ func (l *loop) showOpened(i uint32, s *session) {
 
 // showHead shows head and l.tail.
 func (l *loop) showHead(i uint32, s *session, k int, op ws.OpCode, head []byte) (capture bool) {
+	l.tell(i, s, k)
 	if s.failed {
 		return false
 	}
 	defer l.guard(s)
-	return (*l.handler(i)).Head(Dir(k), op, head, &l.tail, l.now)
+	g := &s.leg[k]
+	capture, alike := (*l.handler(i)).Head(Dir(k), op, head, &l.tail, l.now)
+	if alike.Prefix == "" {
+		g.alike = 0
+	} else {
+		g.alike |= l.kind(alike)
+	}
+	return capture
 }
 
 func (l *loop) showMessage(i uint32, s *session, k int, first, last []byte) {
+	l.tell(i, s, k)
 	if s.failed {
 		return
 	}
@@ -199,12 +207,12 @@ func (l *loop) showMessage(i uint32, s *session, k int, first, last []byte) {
 	(*l.handler(i)).Message(Dir(k), first, last, l.now)
 }
 
-func (l *loop) showPassed(i uint32, s *session, k int, readable, written time.Duration) {
+func (l *loop) showPassed(i uint32, s *session, k int, passages []Passage) {
 	if s.failed {
 		return
 	}
 	defer l.guard(s)
-	(*l.handler(i)).Passed(Dir(k), readable, written)
+	(*l.handler(i)).Passed(Dir(k), passages)
 }
 
 // guard keeps a handler's panic to its session, which ends when the bytes in hand are passed on.

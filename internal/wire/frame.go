@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/bits"
 	"math/rand/v2"
 
 	"github.com/gobwas/ws"
@@ -223,6 +224,28 @@ func (p *Parser) Unmask(b []byte) { p.UnmaskAt(b, 0) }
 
 // UnmaskAt is Unmask for payload bytes that begin offset bytes further on in the same frame.
 func (p *Parser) UnmaskAt(b []byte, offset int) { ws.Cipher(b, p.mask, int(p.phase)+offset) }
+
+// HasPrefix reports whether the payload bytes b of the current frame, which begin where the next Advance begins, decode to
+// something that begins with prefix. b is not changed.
+func (p *Parser) HasPrefix(b, prefix []byte) bool {
+	if len(b) < len(prefix) {
+		return false
+	}
+	mask := uint64(bits.RotateLeft32(binary.LittleEndian.Uint32(p.mask[:]), -8*int(p.phase)))
+	mask |= mask << 32
+	n := 0
+	for ; n+8 <= len(prefix); n += 8 {
+		if binary.LittleEndian.Uint64(b[n:])^mask != binary.LittleEndian.Uint64(prefix[n:]) {
+			return false
+		}
+	}
+	for ; n < len(prefix); n++ {
+		if b[n]^byte(mask>>(8*(n&7))) != prefix[n] {
+			return false
+		}
+	}
+	return true
+}
 
 // AppendFrame renders one whole message, or a control frame, behind dst. A client's gets a random mask.
 func AppendFrame(dst []byte, from Role, op ws.OpCode, payload []byte) []byte {

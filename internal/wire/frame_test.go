@@ -145,6 +145,41 @@ func TestParserUnmasksFromAnyOffset(t *testing.T) {
 	}
 }
 
+func TestParserComparesWhatIsMasked(t *testing.T) {
+	want := []byte("the quick brown fox jumps over the lazy dog")
+	for _, from := range []Role{FromClient, FromServer} {
+		b := AppendFrame(nil, from, ws.OpText, want)
+		for skip := range 5 {
+			var p Parser
+			f, ok, err := p.Next(b, from, 0)
+			if !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			p.Advance(skip)
+			payload := b[f.Header+skip:]
+			for n := 0; n <= len(payload); n++ {
+				prefix := bytes.Clone(want[skip : skip+n])
+				if !p.HasPrefix(payload, prefix) {
+					t.Fatalf("behind %d bytes: no prefix %q", skip, prefix)
+				}
+				if n < len(payload) && p.HasPrefix(payload[:n], want[skip:skip+n+1]) {
+					t.Fatalf("%d bytes have a longer prefix", n)
+				}
+				for i := range prefix {
+					prefix[i] ^= 1
+					if p.HasPrefix(payload, prefix) {
+						t.Fatalf("behind %d bytes: prefix %q", skip, prefix)
+					}
+					prefix[i] ^= 1
+				}
+			}
+			if again := AppendFrame(nil, FromServer, ws.OpText, want); from == FromServer && !bytes.Equal(again, b) {
+				t.Error("the payload was changed")
+			}
+		}
+	}
+}
+
 func TestAppendFrameIsReadByOthers(t *testing.T) {
 	for _, n := range []int{0, 1, 125, 126, 65535, 65536, 70000} {
 		for _, from := range []Role{FromClient, FromServer} {
