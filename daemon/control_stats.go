@@ -29,7 +29,7 @@ type statsService struct {
 }
 
 func (s *statsService) GetStats(context.Context, *rtdv1.GetStatsRequest) (*rtdv1.GetStatsResponse, error) {
-	return &rtdv1.GetStatsResponse{Stats: s.d.statsMessage(s.d.moment())}, nil
+	return &rtdv1.GetStatsResponse{Stats: s.d.moment().message()}, nil
 }
 
 func (s *statsService) WatchStats(req *rtdv1.WatchStatsRequest, stream grpc.ServerStreamingServer[rtdv1.WatchStatsResponse]) error {
@@ -40,27 +40,33 @@ func (s *statsService) WatchStats(req *rtdv1.WatchStatsRequest, stream grpc.Serv
 	if interval < minInterval || interval > maxInterval {
 		return status.Errorf(codes.InvalidArgument, "interval %v is not between %v and %v", interval, minInterval, maxInterval)
 	}
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
+	tick := time.Now()
+	next := time.NewTimer(untilTick(tick, interval))
+	defer next.Stop()
 	var before *moment
 	for {
-		now := s.d.moment()
-		m := s.d.statsMessage(now)
+		now := s.d.history.at(tick, s.d.moment)
+		m := now.message()
 		if before != nil {
-			m.LastInterval = windowMessage(before, now)
+			m = now.messageSince(before)
 		}
 		if err := stream.Send(&rtdv1.WatchStatsResponse{Stats: m}); err != nil {
 			return err
 		}
 		before = now
 		select {
-		case <-tick.C:
+		case <-next.C:
+			at := time.Now()
+			tick = tickAt(at, interval)
+			next.Reset(untilTick(at, interval))
 		case <-stream.Context().Done():
 			return streamEnd(stream.Context())
 		}
 	}
 }
 
+// statsMessage is for the moment's own use: it has the numbers of a moment, and of the pools and the memory as they are when it
+// is made.
 func (d *Daemon) statsMessage(now *moment) *rtdv1.Stats {
 	total := now.snapshot.Total()
 	m := &rtdv1.Stats{

@@ -18,8 +18,10 @@ const (
 // observe looks at the process once a second until stop is closed: it samples the memory, keeps the moments that windows
 // begin at, and gives back what is not used any more.
 func (d *Daemon) observe(stop <-chan struct{}) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
+	// Halfway between the ticks of those who watch: not all is to be done at once.
+	untilNext := func() time.Duration { return untilTick(time.Now().Add(-time.Second/2), time.Second) }
+	next := time.NewTimer(untilNext())
+	defer next.Stop()
 	d.history.begin(d.started)
 	var t trimmer
 	var rested uint64
@@ -27,7 +29,9 @@ func (d *Daemon) observe(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case now := <-tick.C:
+		case <-next.C:
+			now := time.Now()
+			next.Reset(untilNext())
 			if !d.blind.Load() {
 				totals := d.engine.Stats()
 				d.memory.sample(totals.Parked + totals.Live)

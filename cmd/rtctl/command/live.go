@@ -18,8 +18,9 @@ import (
 const (
 	// retryAfter is the time between two attempts to find a daemon that is gone.
 	retryAfter = time.Second
-	// listShare bounds the share of the time in which the daemon lists its sessions:
-	// a list that took d is not asked for again for listShare times d.
+	// The sessions are listed at a look that is about listEvery after the last list, or
+	// later: a list that took d is not asked for again for listShare times d.
+	listEvery = 2 * time.Second
 	listShare = 20
 	// drawsPerSecond is how often the view is drawn again at most: as often as a person can tell apart.
 	drawsPerSecond = 20
@@ -118,7 +119,7 @@ func feedOnce(ctx context.Context, a *app, interval time.Duration, send func(tea
 		if err != nil {
 			return err
 		}
-		nextList = begun.Add(listShare * time.Since(begun))
+		nextList = begun.Add(max(listEvery-listEvery/10, listShare*time.Since(begun)))
 		send(sessionsMsg{sessions})
 	}
 	return errors.New("it ended the watch")

@@ -165,10 +165,10 @@ func TestTheLiveViewStaysBehind(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// proc(5): nice is the 19th field, the second is a name in parentheses.
+		// proc(5): the policy is the 41st field, the second is a name in parentheses.
 		fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')'):]))
-		if nice := fields[17]; nice != strconv.Itoa(leastPriority) {
-			t.Errorf("a thread has the nice value %s, want %d", nice, leastPriority)
+		if policy := fields[39]; policy != strconv.Itoa(schedIdle) {
+			t.Errorf("a thread has the policy %s, want %d", policy, schedIdle)
 		}
 	}
 	w.press("q")

@@ -33,7 +33,9 @@ type StatsServiceClient interface {
 	// GetStats returns one snapshot.
 	GetStats(ctx context.Context, in *GetStatsRequest, opts ...grpc.CallOption) (*GetStatsResponse, error)
 	// WatchStats sends a snapshot at once and then one per interval until the
-	// client leaves or the daemon stops (UNAVAILABLE).
+	// client leaves or the daemon stops (UNAVAILABLE). With an interval of 10 s or
+	// less they are of whole multiples of it: the first may be shorter by half or
+	// longer, and who watches at the same pace is sent the same.
 	WatchStats(ctx context.Context, in *WatchStatsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchStatsResponse], error)
 }
 
@@ -84,7 +86,9 @@ type StatsServiceServer interface {
 	// GetStats returns one snapshot.
 	GetStats(context.Context, *GetStatsRequest) (*GetStatsResponse, error)
 	// WatchStats sends a snapshot at once and then one per interval until the
-	// client leaves or the daemon stops (UNAVAILABLE).
+	// client leaves or the daemon stops (UNAVAILABLE). With an interval of 10 s or
+	// less they are of whole multiples of it: the first may be shorter by half or
+	// longer, and who watches at the same pace is sent the same.
 	WatchStats(*WatchStatsRequest, grpc.ServerStreamingServer[WatchStatsResponse]) error
 	mustEmbedUnimplementedStatsServiceServer()
 }
