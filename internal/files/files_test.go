@@ -2,8 +2,12 @@ package files
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -91,6 +95,20 @@ func TestFilesAreBounded(t *testing.T) {
 	f(1<<20+1, 1<<20, "longer than such a file may be, 1MiB")
 }
 
+// certificateOn is a certificate with a key on that curve.
+func certificateOn(t *testing.T, curve elliptic.Curve) []byte {
+	key, err := ecdsa.GenerateKey(curve, rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}
+
 func TestKeyPairs(t *testing.T) {
 	ca := wiretest.NewAuthority(t)
 	dir := t.TempDir()
@@ -128,6 +146,7 @@ func TestKeyPairs(t *testing.T) {
 	f(good.Cert, write("text", []byte("not PEM\n")), "", "holds no private key in PEM")
 	f(good.Key, good.Cert, "holds a private key and no certificate; name the certificate here, and the key in key_file", "holds no private key")
 	f(good.Cert, other.Key, "", "does not match the certificate in "+good.Cert)
+	f(block("p224", "CERTIFICATE", certificateOn(t, elliptic.P224())), good.Key, "with a key on the curve P-224, which TLS does not use", "")
 	f(block("junk", "CERTIFICATE", []byte("junk")), good.Key, "holds a certificate that cannot be read", "")
 	f(good.Cert, block("junk-key", "PRIVATE KEY", []byte("junk")), "", "holds a private key that cannot be read")
 	f(good.Cert, block("locked", "ENCRYPTED PRIVATE KEY", []byte("junk")), "", "with a passphrase")

@@ -1,6 +1,8 @@
 package files
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -72,8 +74,12 @@ func readCertificate(file string) ([]byte, error) {
 	case block == nil:
 		return nil, noCertificate(file)
 	}
-	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
 		return nil, fmt.Errorf("%s holds a certificate that cannot be read: %w", file, err)
+	}
+	if key, ok := cert.PublicKey.(*ecdsa.PublicKey); ok && key.Curve == elliptic.P224() {
+		return nil, fmt.Errorf("%s holds a certificate with a key on the curve P-224, which TLS does not use; make one on P-256", file)
 	}
 	return text, nil
 }
