@@ -70,9 +70,13 @@ func colourless(environ []string) []string {
 }
 
 type (
-	statsMsg    struct{ stats *rtdv1.Stats }
-	sessionsMsg struct{ sessions []*rtdv1.Session }
-	lostMsg     struct {
+	// lookMsg is what one look brought: drawn at once, for a picture costs more than what is in it.
+	lookMsg struct {
+		stats    *rtdv1.Stats
+		listed   bool
+		sessions []*rtdv1.Session // if listed
+	}
+	lostMsg struct {
 		err error
 		at  time.Time
 	}
@@ -108,9 +112,9 @@ func feedOnce(ctx context.Context, a *app, interval time.Duration, send func(tea
 		if err != nil {
 			return err
 		}
-		send(statsMsg{stats})
 		begun := time.Now()
 		if begun.Before(nextList) {
+			send(lookMsg{stats: stats})
 			continue
 		}
 		sessions, err := bounded(ctx, func(ctx context.Context) ([]*rtdv1.Session, error) {
@@ -120,7 +124,7 @@ func feedOnce(ctx context.Context, a *app, interval time.Duration, send func(tea
 			return err
 		}
 		nextList = begun.Add(max(listEvery-listEvery/10, listShare*time.Since(begun)))
-		send(sessionsMsg{sessions})
+		send(lookMsg{stats, true, sessions})
 	}
 	return errors.New("it ended the watch")
 }
@@ -135,10 +139,11 @@ func (m *liveModel) Init() tea.Cmd { return nil }
 
 func (m *liveModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
-	case statsMsg:
+	case lookMsg:
 		m.snapshot(msg.stats)
-	case sessionsMsg:
-		m.list(msg.sessions)
+		if msg.listed {
+			m.list(msg.sessions)
+		}
 	case lostMsg:
 		m.lose(msg.err, msg.at)
 	case tea.WindowSizeMsg:
