@@ -14,14 +14,23 @@ const (
 // BenchmarkStatisticsCost compares the processor time, user and system, of one daemon with its statistics on and off, in
 // slices that take turns: 300 sessions with a 20 ms chunk each way. ratio is the median over the turns of on against off,
 // low and high are its 95% interval, q1 and q3 the quartiles of the turns. -benchtime 60x gives it enough turns. "ws": the
-// upstream is a plain one, as on the same host. "wss": it is reached over TLS, as every provider is.
+// upstream is a plain one, as on the same host. "wss": it is reached over TLS, as every provider is. "ids-first": messages begin with an
+// id of their own, so that each is looked at.
 func BenchmarkStatisticsCost(b *testing.B) {
-	b.Run("ws", func(b *testing.B) { statisticsCost(b, false) })
-	b.Run("wss", func(b *testing.B) { statisticsCost(b, true) })
+	b.Run("ws", func(b *testing.B) { statisticsCost(b, load{chunk: appendUp, answer: deltaDown}) })
+	b.Run("wss", func(b *testing.B) { statisticsCost(b, load{chunk: appendUp, answer: deltaDown, secure: true}) })
+	b.Run("ids-first", func(b *testing.B) {
+		statisticsCost(b, load{chunk: idFirst(appendUp), answer: idFirst(deltaDown)})
+	})
 }
 
-func statisticsCost(b *testing.B, secure bool) {
-	s := startLoaded(b, secure)
+// idFirst puts an id before the type of a message.
+func idFirst(message []byte) []byte {
+	return append([]byte(`{"seq":"1234567890",`), message[1:]...)
+}
+
+func statisticsCost(b *testing.B, l load) {
+	s := startLoaded(b, l)
 	slice := func(word string) float64 {
 		s.tell(word)
 		s.speak(costWarm)

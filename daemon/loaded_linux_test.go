@@ -112,14 +112,20 @@ type speaker struct {
 	took  []time.Duration  // from each chunk to its answer, in this slice
 }
 
-// startLoaded starts the daemon; secure says that its upstream is one of wss://.
-func startLoaded(b *testing.B, secure bool) *loaded {
+// load is what clients and upstream say, and whether the upstream is one of wss://.
+type load struct {
+	chunk, answer []byte
+	secure        bool
+}
+
+// startLoaded starts the daemon.
+func startLoaded(b *testing.B, l load) *loaded {
 	b.Helper()
 	s := &loaded{
 		b:      b,
 		begun:  time.Now(),
-		chunk:  wire.AppendFrame(nil, wire.FromClient, ws.OpText, appendUp),
-		answer: wire.AppendFrame(nil, wire.FromServer, ws.OpText, deltaDown),
+		chunk:  wire.AppendFrame(nil, wire.FromClient, ws.OpText, l.chunk),
+		answer: wire.AppendFrame(nil, wire.FromServer, ws.OpText, l.answer),
 	}
 	serve := func(c *wiretest.UpstreamConn) {
 		c.Accept()
@@ -128,7 +134,7 @@ func startLoaded(b *testing.B, secure bool) *loaded {
 		answerChunks(c.Conn, len(s.chunk), s.answer)
 	}
 	cmd := exec.Command(os.Args[0])
-	if secure {
+	if l.secure {
 		ca := wiretest.NewAuthority(b)
 		up := wiretest.NewTLSUpstream(b, serve, func(c *tls.Config) {
 			c.Certificates = []tls.Certificate{ca.Sign(pkix.Name{CommonName: "upstream"})}

@@ -41,7 +41,7 @@ func watcherLatency(b *testing.B, before ...string) {
 	if out, err := exec.Command("go", "build", "-o", rtctl, "../cmd/rtctl").CombinedOutput(); err != nil {
 		b.Fatalf("%v\n%s", err, out)
 	}
-	s := startLoaded(b, false)
+	s := startLoaded(b, load{chunk: appendUp, answer: deltaDown})
 	slice := func(watched bool) (p50, p99, cpu float64) {
 		if watched {
 			for _, args := range [][]string{{"stats", "--watch"}, {"top"}, {"session", "watch"}} {
