@@ -14,18 +14,18 @@ const (
 // BenchmarkStatisticsCost compares the processor time, user and system, of one daemon with its statistics on and off, in
 // slices that take turns: 300 sessions with a 20 ms chunk each way. ratio is the median over the turns of on against off,
 // low and high are its 95% interval, q1 and q3 the quartiles of the turns. -benchtime 60x gives it enough turns. "ws": the
-// upstream is a plain one, as on the same host. "wss": it is reached over TLS, as every provider is. "ids-first": messages begin with an
-// id of their own, so that each is looked at.
+// upstream is a plain one, as on the same host. "wss": it is reached over TLS, as every provider is. "shown": messages begin with
+// something of their own, so that each is looked at.
 func BenchmarkStatisticsCost(b *testing.B) {
 	b.Run("ws", func(b *testing.B) { statisticsCost(b, load{chunk: appendUp, answer: deltaDown}) })
 	b.Run("wss", func(b *testing.B) { statisticsCost(b, load{chunk: appendUp, answer: deltaDown, secure: true}) })
-	b.Run("ids-first", func(b *testing.B) {
-		statisticsCost(b, load{chunk: idFirst(appendUp), answer: idFirst(deltaDown)})
+	b.Run("shown", func(b *testing.B) {
+		statisticsCost(b, load{chunk: numbered(appendUp), answer: numbered(deltaDown)})
 	})
 }
 
-// idFirst puts an id before the type of a message.
-func idFirst(message []byte) []byte {
+// numbered puts a number before the type of a message.
+func numbered(message []byte) []byte {
 	return append([]byte(`{"seq":"1234567890",`), message[1:]...)
 }
 

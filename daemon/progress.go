@@ -143,7 +143,8 @@ func (p *progress) alike(ev dialect.Event, head []byte) (a relay.Alike) {
 	default:
 		return a
 	}
-	a.Prefix = p.dialect.Opening(ev, head)
+	o := p.dialect.Opening(ev, head)
+	a.Prefix, a.Infix = o.Prefix, o.Infix
 	return a
 }
 

@@ -9,6 +9,7 @@
 package dialect
 
 import (
+	"bytes"
 	"maps"
 	"net/http"
 	"net/url"
@@ -36,9 +37,9 @@ type Dialect interface {
 	// overlap head.
 	ServerEvent(head, tail []byte) Event
 	ClientEvent(head, tail []byte) Event
-	// Opening returns what head begins with if only messages of event ev begin so, and it is one of the few ways in which
-	// most write them; else "".
-	Opening(ev Event, head []byte) string
+	// Opening returns how head begins if only messages of event ev begin so, and it is one of the few ways in which most
+	// write them; else a zero Opening.
+	Opening(ev Event, head []byte) Opening
 	// ResponseID returns the response a server event belongs to, as a part of head or tail; nil if it does not say.
 	ResponseID(head, tail []byte) []byte
 	// WantsDetail says whether Detail has something to read from a message with this event.
@@ -50,6 +51,20 @@ type Dialect interface {
 	LossEvent() []byte
 	// ExpiryEvent is the text payload that tells a client that the gateway will end its session in so long; nil for none.
 	ExpiryEvent(left time.Duration) []byte
+}
+
+// Opening is how messages begin: with Prefix and, where Infix is not empty, then a string without a quotation mark in it
+// and Infix, which begins with the one that ends the string.
+type Opening struct{ Prefix, Infix string }
+
+// opens reports whether head begins so.
+func (o Opening) opens(head []byte) bool {
+	rest, ok := bytes.CutPrefix(head, []byte(o.Prefix))
+	if !ok || o.Infix == "" {
+		return ok
+	}
+	end := bytes.IndexByte(rest, '"')
+	return end >= 0 && bytes.HasPrefix(rest[end:], []byte(o.Infix))
 }
 
 // Defaults are the ages of a pool that suit a provider; zero means no limit.

@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 )
@@ -68,11 +69,9 @@ func (d *openAI) Target(up Upstream, ask Ask) (Target, error) {
 	return t, nil
 }
 
-// onlyAppend begins an append whose type may be a megabyte away: no other message of a client has that key.
-const onlyAppend = `{"audio":`
-
-// openings are the beginnings of nearly all messages of a call, as encoders write them with and without spaces.
-var openings = func() (o [numEvents][]string) {
+// openings are the beginnings of nearly all messages of a call, as encoders write them with and without spaces, the type or
+// an id first.
+var openings = func() (o [numEvents][]Opening) {
 	for ev, types := range map[Event][]string{
 		EventAppend:     {"input_audio_buffer.append"},
 		EventAudioDelta: {"response.output_audio.delta", "response.audio.delta"},
@@ -81,21 +80,21 @@ var openings = func() (o [numEvents][]string) {
 		},
 	} {
 		for _, t := range types {
-			o[ev] = append(o[ev], `{"type":"`+t+`"`, `{"type": "`+t+`"`)
+			o[ev] = append(o[ev],
+				Opening{Prefix: `{"type":"` + t + `"`}, Opening{`{"event_id":"`, `","type":"` + t + `"`},
+				Opening{Prefix: `{"type": "` + t + `"`}, Opening{`{"event_id": "`, `", "type": "` + t + `"`})
 		}
 	}
-	o[EventAppend] = append(o[EventAppend], onlyAppend)
+	o[EventAppend] = append(o[EventAppend], Opening{Prefix: `{"audio":`}) // no other message of a client has that key
 	return o
 }()
 
 // Opening implements Dialect.
-func (d *openAI) Opening(ev Event, head []byte) string {
-	for _, o := range openings[ev] {
-		if len(head) >= len(o) && string(head[:len(o)]) == o {
-			return o
-		}
+func (d *openAI) Opening(ev Event, head []byte) Opening {
+	if i := slices.IndexFunc(openings[ev], func(o Opening) bool { return o.opens(head) }); i >= 0 {
+		return openings[ev][i]
 	}
-	return ""
+	return Opening{}
 }
 
 // NewReady implements Dialect.
@@ -139,7 +138,7 @@ func (d *openAI) ServerEvent(head, tail []byte) Event {
 func (d *openAI) ClientEvent(head, tail []byte) Event {
 	c := cursor{b: head}
 	key, ok := c.firstKey()
-	if ok && equals(key, "audio") { // as onlyAppend, with spaces
+	if ok && equals(key, "audio") { // only an append has it, and its type may be a megabyte away
 		return EventAppend
 	}
 	raw := c.findString(key, ok, tail, "type")

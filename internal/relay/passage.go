@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"time"
+
+	"github.com/rtd-project/rtd/internal/wire"
 )
 
 // Passage is what was read at once from one side and passed on to the other.
@@ -17,16 +19,18 @@ type Passage struct {
 
 // Alike describes messages that Handler.Head need not see one by one.
 type Alike struct {
-	// Prefix is what their payloads begin with. Few distinct ones are expected in a process.
-	Prefix string
+	// Prefix is what their payloads begin with; "" for none. With an Infix they go on with anything that has no quotation mark
+	// and ends within HeadMax bytes, and then with the Infix, which begins with one. Few distinct ones are expected in a
+	// process.
+	Prefix, Infix string
 	// Counted says that their number and times matter.
 	Counted bool
 }
 
 // kind is an Alike as a loop knows it.
 type kind struct {
-	prefix  []byte
-	counted bool
+	Alike
+	prefix, infix []byte
 }
 
 // maxKinds is how many a leg has bits for.
@@ -35,14 +39,14 @@ const maxKinds = 16
 // kind returns the bit of a, none when there are too many to tell apart.
 func (l *loop) kind(a Alike) uint16 {
 	for n := range l.kinds {
-		if k := &l.kinds[n]; k.counted == a.Counted && string(k.prefix) == a.Prefix {
+		if l.kinds[n].Alike == a {
 			return 1 << n
 		}
 	}
-	if a.Prefix == "" || len(l.kinds) == maxKinds {
+	if len(l.kinds) == maxKinds {
 		return 0
 	}
-	l.kinds = append(l.kinds, kind{[]byte(a.Prefix), a.Counted})
+	l.kinds = append(l.kinds, kind{a, []byte(a.Prefix), []byte(a.Infix)})
 	return 1 << (len(l.kinds) - 1)
 }
 
@@ -50,14 +54,26 @@ func (l *loop) kind(a Alike) uint16 {
 func (l *loop) isAlike(g *leg, b []byte) bool {
 	for of := g.alike; of != 0; of &= of - 1 {
 		k := &l.kinds[bits.TrailingZeros16(of)]
-		if g.in.HasPrefix(b, k.prefix) {
-			if k.counted {
+		if k.begins(&g.in, b) {
+			if k.Counted {
 				l.alike++
 			}
 			return true
 		}
 	}
 	return false
+}
+
+// begins reports whether b, which stands at in, begins as k says.
+func (k *kind) begins(in *wire.Parser, b []byte) bool {
+	if !in.HasAt(b, 0, k.prefix) {
+		return false
+	}
+	if len(k.infix) == 0 {
+		return true
+	}
+	at := in.IndexAt(b[:min(len(b), HeadMax)], len(k.prefix), '"')
+	return at >= 0 && in.HasAt(b, at, k.infix)
 }
 
 // atOnce is how many passages the handler is told of at once. With many sessions most of what telling costs is fetching

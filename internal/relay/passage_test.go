@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +80,48 @@ func TestWhatIsAlikeIsCountedAndNotShown(t *testing.T) {
 			see(audio[:10], 1, 6)
 			ends[0].Send(frame(long)) // nothing is alike any more
 			see(long, 1, 6)
+		}
+	})
+}
+
+// An id of its own may stand before what all have.
+func TestWhatIsAlikeBehindAnIDIsNotShown(t *testing.T) {
+	rest := strings.Repeat("A", 2*HeadMax)
+	onEach(t, Config{}, func(b *bench) {
+		p := b.pair(Upstream{}, Client{})
+		p.set(func() { p.alike = Alike{Prefix: `{"id":"`, Infix: `","type":"audio"`, Counted: true} })
+		for dir, ends := range [][2]*wiretest.Peer{{p.cl.Peer, p.up.Peer}, {p.up.Peer, p.cl.Peer}} {
+			counted, shown := 0, 0
+			for _, c := range []struct {
+				message string
+				counted bool
+			}{
+				{`{"id":"1","type":"audio"` + rest, false}, // the first is shown
+				{`{"id":"1","type":"audio"` + rest, true},
+				{`{"id":"","type":"audio"`, true},
+				{`{"id":"` + strings.Repeat("x", HeadMax-8) + `","type":"audio"` + rest, true},
+				{`{"id":"` + strings.Repeat("x", HeadMax-7) + `","type":"audio"` + rest, false},
+				{`{"id":"1\"","type":"audio"` + rest, false},
+				{`{"id":"1","type":"audiX"` + rest, false},
+				{`{"id":"1` + rest, false},
+				{`{"id":"1","type":"aud`, false},
+				{`{"id":"`, false},
+				{`{"id":"12345","type":"audio"}`, true},
+			} {
+				ends[0].SendText(c.message)
+				ends[1].ExpectText(c.message)
+				if c.counted {
+					counted++
+				} else {
+					shown++
+				}
+				told := p.told(b)
+				heads, _ := p.seen()
+				heads = slices.DeleteFunc(heads, func(h head) bool { return h.dir != Dir(dir) })
+				if n := alikeIn(told, Dir(dir)); n != counted || len(heads) != shown {
+					b.Fatalf("direction %d, behind %.60s…: %d counted and %d shown, want %d and %d", dir, c.message, n, len(heads), counted, shown)
+				}
+			}
 		}
 	})
 }

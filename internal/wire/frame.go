@@ -225,26 +225,37 @@ func (p *Parser) Unmask(b []byte) { p.UnmaskAt(b, 0) }
 // UnmaskAt is Unmask for payload bytes that begin offset bytes further on in the same frame.
 func (p *Parser) UnmaskAt(b []byte, offset int) { ws.Cipher(b, p.mask, int(p.phase)+offset) }
 
-// HasPrefix reports whether the payload bytes b of the current frame, which begin where the next Advance begins, decode to
-// something that begins with prefix. b is not changed.
-func (p *Parser) HasPrefix(b, prefix []byte) bool {
-	if len(b) < len(prefix) {
+// HasAt reports whether the payload bytes b of the current frame, which begin where the next Advance begins, decode to
+// something that has part at offset at. b is not changed.
+func (p *Parser) HasAt(b []byte, at int, part []byte) bool {
+	if len(b)-at < len(part) {
 		return false
 	}
-	mask := uint64(bits.RotateLeft32(binary.LittleEndian.Uint32(p.mask[:]), -8*int(p.phase)))
+	b = b[at:]
+	mask := uint64(bits.RotateLeft32(binary.LittleEndian.Uint32(p.mask[:]), -8*(int(p.phase)+at)))
 	mask |= mask << 32
 	n := 0
-	for ; n+8 <= len(prefix); n += 8 {
-		if binary.LittleEndian.Uint64(b[n:])^mask != binary.LittleEndian.Uint64(prefix[n:]) {
+	for ; n+8 <= len(part); n += 8 {
+		if binary.LittleEndian.Uint64(b[n:])^mask != binary.LittleEndian.Uint64(part[n:]) {
 			return false
 		}
 	}
-	for ; n < len(prefix); n++ {
-		if b[n]^byte(mask>>(8*(n&7))) != prefix[n] {
+	for ; n < len(part); n++ {
+		if b[n]^byte(mask>>(8*(n&7))) != part[n] {
 			return false
 		}
 	}
 	return true
+}
+
+// IndexAt returns where b, which is as in HasAt, first has the byte c when decoded, from offset at on; -1 for nowhere.
+func (p *Parser) IndexAt(b []byte, at int, c byte) int {
+	for n := at; n < len(b); n++ {
+		if b[n]^p.mask[(int(p.phase)+n)&3] == c {
+			return n
+		}
+	}
+	return -1
 }
 
 // AppendFrame renders one whole message, or a control frame, behind dst. A client's gets a random mask.

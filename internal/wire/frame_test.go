@@ -159,18 +159,26 @@ func TestParserComparesWhatIsMasked(t *testing.T) {
 			payload := b[f.Header+skip:]
 			for n := 0; n <= len(payload); n++ {
 				prefix := bytes.Clone(want[skip : skip+n])
-				if !p.HasPrefix(payload, prefix) {
+				if !p.HasAt(payload, 0, prefix) {
 					t.Fatalf("behind %d bytes: no prefix %q", skip, prefix)
 				}
-				if n < len(payload) && p.HasPrefix(payload[:n], want[skip:skip+n+1]) {
+				if n < len(payload) && p.HasAt(payload[:n], 0, want[skip:skip+n+1]) {
 					t.Fatalf("%d bytes have a longer prefix", n)
 				}
 				for i := range prefix {
 					prefix[i] ^= 1
-					if p.HasPrefix(payload, prefix) {
+					if p.HasAt(payload, 0, prefix) {
 						t.Fatalf("behind %d bytes: prefix %q", skip, prefix)
 					}
 					prefix[i] ^= 1
+				}
+			}
+			for at := range payload {
+				if !p.HasAt(payload, at, want[skip+at:]) || p.HasAt(payload, at, append([]byte("x"), want[skip+at+1:]...)) && want[skip+at] != 'x' {
+					t.Fatalf("behind %d bytes, at %d", skip, at)
+				}
+				if got, index := p.IndexAt(payload, at, 'o'), bytes.IndexByte(want[skip+at:], 'o'); got != index+at && (got >= 0 || index >= 0) {
+					t.Fatalf("behind %d bytes, from %d: an o at %d, want %d", skip, at, got, index+at)
 				}
 			}
 			if again := AppendFrame(nil, FromServer, ws.OpText, want); from == FromServer && !bytes.Equal(again, b) {
