@@ -18,8 +18,9 @@ import (
 const (
 	// retryAfter is the time between two attempts to find a daemon that is gone.
 	retryAfter = time.Second
-	// The sessions are listed at a look that is about listEvery after the last list, or
-	// later: a list that took d is not asked for again for listShare times d.
+	// More sessions than listFew are listed at a look that is about listEvery after the
+	// last list, or later: a list that took d is not asked for again for listShare times d.
+	listFew   = 100
 	listEvery = 2 * time.Second
 	listShare = 20
 	// drawsPerSecond is how often the view is drawn again at most: as often as a person can tell apart.
@@ -123,7 +124,11 @@ func feedOnce(ctx context.Context, a *app, interval time.Duration, send func(tea
 		if err != nil {
 			return err
 		}
-		nextList = begun.Add(max(listEvery-listEvery/10, listShare*time.Since(begun)))
+		pause := listShare * time.Since(begun)
+		if len(sessions) > listFew {
+			pause = max(pause, listEvery-listEvery/10)
+		}
+		nextList = begun.Add(pause)
 		send(lookMsg{stats, true, sessions})
 	}
 	return errors.New("it ended the watch")
