@@ -57,6 +57,7 @@ func (l *loop) input(i uint32, k int, buf []byte, n int) {
 		}
 	}
 	l.feed(i, s, k, buf[start:room+n])
+	l.alike = 0 // of bytes that nobody takes any more
 	l.sendWaiting(i, s, k)
 	if s.failed {
 		l.fail(i, s)
@@ -67,7 +68,6 @@ func (l *loop) input(i uint32, k int, buf []byte, n int) {
 // unless a frame of someone else must come in between: pings and pongs are cut out by moving what is behind them.
 func (l *loop) feed(i uint32, s *session, k int, b []byte) {
 	g := &s.leg[k]
-	l.alike = 0
 	run, end := 0, 0 // b[run:end] is judged and not passed on yet
 	for pos := 0; pos < len(b); {
 		from := pos

@@ -11,7 +11,8 @@ import (
 // Passage is what was read at once from one side and passed on to the other.
 type Passage struct {
 	// Readable is when it was readable, Written when it was written as a whole, both since the engine's start. Written is
-	// 0 if the receiver was slow: a passage with the same Readable and nothing Alike tells the rest, later.
+	// 0 where it is not yet, for the receiver is slow or a Head is shown first: a passage with the same Readable and nothing
+	// Alike tells the rest, later.
 	Readable, Written time.Duration
 	// Alike is the number of counted messages in it that Head was not shown.
 	Alike int
@@ -175,6 +176,15 @@ func (l *loop) tell(i uint32, s *session, k int) {
 		at -= time.Duration(list[n].gap)
 	}
 	l.showPassed(i, s, k, told)
+}
+
+// tellInHand is tell, with what is alike in the bytes in hand.
+func (l *loop) tellInHand(i uint32, s *session, k int) {
+	if l.alike > 0 {
+		l.passed(i, s, k, Passage{Readable: l.now, Alike: l.alike})
+		l.alike = 0
+	}
+	l.tell(i, s, k)
 }
 
 // tellBoth is tell for a session that is looked at. A handler that panics over it ends the session.

@@ -187,6 +187,40 @@ func TestPassagesComeBeforeWhatIsBehindThem(t *testing.T) {
 	})
 }
 
+// Of what is read at once, too, each part is told in its turn.
+func TestWhatIsInHandComesBeforeWhatIsBehindIt(t *testing.T) {
+	onEach(t, Config{}, func(b *bench) {
+		p := b.pair(Upstream{}, Client{})
+		p.set(func() { p.alike = Alike{Prefix: audio, Counted: true} })
+		for dir, ends := range [][2]*wiretest.Peer{{p.cl.Peer, p.up.Peer}, {p.up.Peer, p.cl.Peer}} {
+			frame := func(payload string) []byte { return ends[0].Frame(true, wiretest.Text, []byte(payload)) }
+			ends[0].SendText(audio)
+			ends[1].ExpectText(audio)
+			before := len(p.told(b))
+			heads, _ := p.seen()
+			ends[0].Send(concat(frame(audio), frame(audio), frame("other"), frame(audio)))
+			for _, want := range []string{audio, audio, "other", audio} {
+				ends[1].ExpectText(want)
+			}
+			told := p.told(b)[before:]
+			for late := time.Now().Add(5 * time.Second); told[len(told)-1].Written == 0 && time.Now().Before(late); {
+				told = p.told(b)[before:] // a goroutine of its own writes where there is no epoll
+			}
+			first, second := 0, 0
+			for _, one := range told {
+				if one.heads == len(heads) {
+					first += one.Alike
+				} else {
+					second += one.Alike
+				}
+			}
+			if first != 2 || second != 1 || told[len(told)-1].Written == 0 {
+				b.Errorf("direction %d: %d before the other message and %d behind it, want 2 and 1: %+v", dir, first, second, told)
+			}
+		}
+	})
+}
+
 func TestASlowReceiverIsToldApart(t *testing.T) {
 	onEach(t, Config{}, func(b *bench) {
 		p := b.pair(Upstream{}, Client{})

@@ -183,7 +183,7 @@ func (l *loop) showOpened(i uint32, s *session) {
 
 // showHead shows head and l.tail.
 func (l *loop) showHead(i uint32, s *session, k int, op ws.OpCode, head []byte) (capture bool) {
-	l.tell(i, s, k)
+	l.tellInHand(i, s, k)
 	if s.failed {
 		return false
 	}
@@ -199,7 +199,7 @@ func (l *loop) showHead(i uint32, s *session, k int, op ws.OpCode, head []byte) 
 }
 
 func (l *loop) showMessage(i uint32, s *session, k int, first, last []byte) {
-	l.tell(i, s, k)
+	l.tellInHand(i, s, k)
 	if s.failed {
 		return
 	}
