@@ -398,7 +398,7 @@ func TestFramesOfATracedSessionDoNotAllocate(t *testing.T) {
 		at += 20 * ms
 		s.frame(relay.Up, appendUp, at)
 		s.frame(relay.Down, deltaDown, at)
-	}); n != 0 {
+	}); n != 0 && !raceEnabled { // a sync.Pool forgets at random for the race detector
 		t.Errorf("%v allocations for a frame each way, want none", n)
 	}
 	s.frame(relay.Down, []byte(`{"type":"response.done","response":{"id":"resp_1","status":"completed"}}`), at)
