@@ -56,6 +56,14 @@ func TestSessionsAreListedInPages(t *testing.T) {
 	f(5, "up/mock", 1, want)
 	f(1, r.pool().Key(), 5, want)
 	f(0, "other", 1, nil)
+	for range maxPage - 4 {
+		_, id := r.identified()
+		want = append(want, id)
+	}
+	slices.Sort(want)
+	f(0, "", 2, want)
+	f(1000, "", 2, want)
+	f(99, "", 2, want)
 }
 
 // The basic view is the full one without what a list does not show.

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// watchPeriods is the length of a slice in chunks of each session: 2 s, so that a watch of each second is in all of them.
+	// watchPeriods is the length of a slice in chunks of each session: 2 s, the interval of a watch, so that one look is in all of them.
 	watchPeriods = 100
 	// watchStart is how long those who watch are given to draw their first picture.
 	watchStart = 700 * time.Millisecond
@@ -22,7 +22,7 @@ const (
 
 // BenchmarkWatcherLatency compares how long a chunk takes to the upstream and back while three rtctl watch the daemon, each
 // in a terminal of its own, and while none does, in slices that take turns: 300 sessions with a 20 ms chunk each way. The
-// ratios are watched against unwatched, medians over the turns with their 95% interval and quartiles. -benchtime 20x gives
+// ratios are watched against unwatched, medians over the turns with their 95% interval and quartiles. -benchtime 30x gives
 // them enough turns. "shared": they compete for the cores with the daemon and the load. "yielding": they run on a core that
 // nobody else wants, so that what is left is the daemon's own work for them.
 func BenchmarkWatcherLatency(b *testing.B) {

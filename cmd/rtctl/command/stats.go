@@ -62,7 +62,7 @@ back.`,
 }
 
 func intervalFlag(cmd *cobra.Command, interval *time.Duration) {
-	cmd.Flags().DurationVar(interval, "interval", time.Second, "time between two looks, 100ms to 1h")
+	cmd.Flags().DurationVar(interval, "interval", 2*time.Second, "time between two looks, 100ms to 1h")
 }
 
 func checkInterval(interval time.Duration) error {

@@ -1044,7 +1044,7 @@ func (x *SessionEnd) GetError() string {
 
 type ListSessionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most sessions in the answer, up to 500. 0: 500.
+	// Most sessions in the answer, up to 100. 0: 100.
 	PageSize uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// next_page_token of the page before. Empty: the first page.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
